@@ -29,7 +29,7 @@ class Sample:
     rows: pd.DataFrame
     """The scored rows."""
     classes: Sequence[str]
-    """Names of the classes; empty for other models."""
+    """Names of the classes of a multiclass model; empty for other models."""
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,7 @@ def compute_multiclass_metrics(
     constant_score = np.broadcast_to(class_shares, score.shape)
     present_classes = [name for index, name in enumerate(classes) if (label == index).any()]
     names = list_metrics("multiclass", present_classes)
-    # The metric of a class uses the index of the class among all classes, so the metrics come from the list of all.
+    # The metric of a class uses the index of the class among all classes, so all classes are listed.
     all_metrics = list_metrics("multiclass", classes)
     values = {name: compute_metric(label, score, metric) for name, metric in all_metrics.items() if name in names}
     baselines = {
@@ -103,8 +103,9 @@ def draw_multiclass(path: Path, tables: Mapping[str, Table], metrics: Mapping[st
 
 
 def draw_confusion(axis: Axes, counts: Array, classes: Sequence[str]) -> None:
-    """Draw the rows of each class by predicted class. The color shows the share of the rows of the class."""
+    """Draw how many rows of each class were predicted as each class. The color shows their share of the class."""
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    # A `vmax` above the largest share, 1, keeps the darkest color bright enough for the black numbers.
     axis.imshow(shares, cmap="Blues", vmin=0, vmax=1.4)
     if len(classes) <= MAX_CELL_CLASSES:
         for row, column in np.ndindex(counts.shape):
@@ -115,7 +116,7 @@ def draw_confusion(axis: Axes, counts: Array, classes: Sequence[str]) -> None:
 
 
 def draw_top_reliability(axis: Axes, bins: Table, name: str, color: str) -> None:
-    """Draw the reliability of the predicted class: share that is right by mean probability."""
+    """Draw the reliability of the predicted class: how often it is right, against its mean probability."""
     axis.plot([0, 1], [0, 1], color=REFERENCE_COLOR, linestyle="--", linewidth=1)
     axis.plot(bins["predicted"], bins["observed"], color=color, marker="o", markersize=4, label=name)
     axis.set(xlabel="mean probability of the predicted class", ylabel="share that is right", xlim=(0, 1), ylim=(0, 1))

@@ -78,7 +78,7 @@ def load_own_metrics(dataset: Dataset) -> Mapping[str, Metric]:
 
 
 def _count_repetitions(weights: Array) -> Array:
-    """Return how often each row is repeated: as often as its weight says, or in proportion to its weight."""
+    """Return how often each row is repeated: its weight if all weights are whole numbers, else in proportion to it."""
     rounded_weights = np.rint(weights)
     if np.allclose(weights, rounded_weights):
         return np.asarray(rounded_weights, dtype=int)

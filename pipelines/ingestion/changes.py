@@ -48,9 +48,11 @@ class ChangedRows:
     """A file with the rows that were read, in the order of the cursor."""
 
     path: Path
+    """The file, in Parquet."""
     columns: list[str]
     """Columns of the source, including those that have no value in any row."""
     rows: int = 0
+    """Number of rows in the file."""
     largest_cursor: Any = None
     """Largest value of the cursor."""
     _days: set[dt.date] = field(default_factory=set)
@@ -153,7 +155,8 @@ def _keep_newest_rows(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> I
         hashes = batch[KEY_HASH].to_numpy()
         is_first = np.append(last_hash is None or hashes[:1] != last_hash, hashes[1:] != hashes[:-1])
         is_old = batch[NUMBER].is_null().to_numpy(zero_copy_only=False)
-        # For each row, the position of the first row with its key, counted from 1; 0 if that is in an earlier batch.
+        # For each row, the position of the first row with its key, counted from 1; 0 if that row is in an earlier
+        # batch.
         first_indexes = np.maximum.accumulate(np.where(is_first, np.arange(1, len(hashes) + 1), 0))
         is_changed = np.append(is_key_changed, ~is_old)[first_indexes]
         yield batch.select(schema.names).filter(pa.array(is_first | ~is_changed))

@@ -22,7 +22,7 @@ from pipelines.partitions import Partition
 class IngestionRowSource(DatasetRowSource):
     """Read lost staging partitions again from the sources of their datasets.
 
-    A source that is read by cursor has no partitions, so all its rows are read, once for all its lost partitions.
+    A source that is read by cursor has no partitions, so all rows of the source are read, once for all lost partitions.
 
     Args:
         datasets: the datasets whose staging partitions may be restored.
@@ -61,6 +61,8 @@ class IngestionRowSource(DatasetRowSource):
 
     def _read_all_changes(self, dataset: Dataset) -> changes.ChangedRows:
         source, schema = dataset.open_changing_source(), Lake.open().read_schema(dataset.staging)
-        rows = self._stack.enter_context(changes.read_changes(source, None, dataset.name, schema))
+        rows = self._stack.enter_context(
+            changes.read_changes(source, since=None, title=dataset.name, table_schema=schema)
+        )
         self._changed_rows[dataset.name] = rows
         return rows

@@ -40,7 +40,7 @@ def hold_sync_lock(dataset: str) -> Iterator[None]:
     """Keep other processes of this machine from syncing the dataset while the block runs.
 
     Raises:
-        ConflictError: another process syncs it. A retry can help.
+        ConflictError: another process syncs the dataset. A retry can help.
     """
     with hold_lock(_get_path(dataset).with_suffix(".lock"), f"another sync of {dataset} is running on this machine."):
         yield

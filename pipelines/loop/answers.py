@@ -15,7 +15,7 @@ from pipelines.loop.guards import GUARDS, HoldBack, Request, list_hold_backs
 from pipelines.loop.policy import Policy
 
 NO_RUN = "none: loop status"
-"""Run of the request that `ask_guards` builds: the request is not recorded, so it has no run."""
+"""Text in place of a run, in the request that `ask_guards` builds: this request is not recorded, so it has no run."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Question:
     model: str
     """Registered model."""
     dataset: Dataset
-    """Its dataset."""
+    """Dataset of the model."""
     as_of: dt.date
     """As_of of the training."""
     policy: Policy
@@ -41,15 +41,17 @@ def add_facts(
     lake: Lake,
     explain_budget_refusal: Callable[[str], str] | None = None,
 ) -> Request:
-    """Return the request with the facts that the guards need. Facts that matter only for drift are empty otherwise.
+    """Return the request with the facts that the guards need.
+
+    The facts that matter only for drift stay empty if the trigger is not drift.
 
     Args:
         request: the request, without these facts.
         dataset: dataset of the model.
         policy: the limits that the guards apply.
         lake: lake with the data and their validations.
-        explain_budget_refusal: explains why the budget does not allow a training of a model; empty if it allows it.
-            None: by the ledgers of the lake.
+        explain_budget_refusal: function that explains why the budget does not allow a training of a model; its text is
+            empty if the budget allows it. None: the function of the module `facts`, by the ledgers of the lake.
 
     Raises:
         SpecError: the parameters of the model are not valid. A retry cannot help.
@@ -77,7 +79,7 @@ def ask_guards(
         explain_budget_refusal: see `add_facts`.
 
     Returns:
-        Guard to its decision, the most serious guard first; None if the guard lets the training through.
+        Maps each guard to its decision, the most serious guard first; None if the guard lets the training through.
 
     Raises:
         SpecError: the parameters of the model are not valid. A retry cannot help.

@@ -13,7 +13,9 @@ from typing import Any, Literal, Self
 from pipelines.settings import get_actor
 
 Trigger = Literal["drift", "schedule", "manual", "backfill"]
+"""What requests a training."""
 Outcome = Literal["passed", "not_passed", "failed"]
+"""How a training ended."""
 
 
 class Kind(StrEnum):
@@ -114,7 +116,7 @@ class History:
     """Runs that drift started and that ended since the last reset, newest last."""
 
     def find_last_decision(self, run: str) -> Event | None:
-        """Return the last event that started the run or held it back; None if there is none, or the run ended."""
+        """Return the last event that started the run or held it back; None if there is none, or the run ended since."""
         events = [event for event in self.events if event.run == run]
         return events[-1] if events and events[-1].kind is not Kind.ENDED else None
 

@@ -45,7 +45,7 @@ def load_training_window(model: str, dataset: str, as_of: dt.date) -> WindowSpec
 
 
 def digest_training_data(lake: Lake, dataset: Dataset, window: Window) -> str:
-    """Compute a SHA-256 that changes when the data of a training change: its window, the published days, their rows."""
+    """Compute a SHA-256 that changes when the data of a training change: its window, published days or rows."""
     versions = lake.find_partition_versions(
         dataset.table, lake.count_rows_of_partitions(dataset.table, [*window.all_days])
     )
@@ -104,14 +104,14 @@ def load_planned_training(model: str) -> PlannedTraining | None:
 
 
 def explain_budget_refusal(model: str, lake: Lake | None = None) -> str:
-    """Explain why the budget does not allow the worst-case cost of a training of the model; empty if it allows it.
+    """Explain why the budget does not allow a training of the model at its worst-case cost; empty if allowed.
 
-    The text is also empty if section `budget` of params.yaml lacks a key of `WORST_CASE_KEYS`. The budget is that of
-    the current month by wall-clock time, because a replay of past days costs money today.
+    The text is also empty if section `budget` of params.yaml lacks a key of `WORST_CASE_KEYS`. The budget of the
+    current month by wall-clock time is used, because a replay of past days costs money today.
 
     Args:
         model: registered model.
-        lake: lake with the ledgers; None: the configured one.
+        lake: lake with the ledgers; None: the configured lake.
     """
     training = load_planned_training(model)
     if training is None:
@@ -136,13 +136,14 @@ class AgeLimit:
 
 
 def explain_age(model: str, dataset: Dataset, trained_as_of: dt.date, as_of: dt.date) -> str:
-    """Explain that the last training is too old, by the policy in params.yaml; empty if it is not too old.
+    """Explain that the last training is too old, by the policy in params.yaml; empty if the training is recent enough.
 
     Args:
         model: registered model.
         dataset: dataset of the model.
         trained_as_of: as_of of the version that scores. It is used if the loop has recorded no later training.
-        as_of: moment of the next training. Only earlier trainings count, so a repeated call gives the same answer.
+        as_of: moment of the next training. Only earlier trainings are considered, so a repeated call gives the same
+            answer.
     """
     limit = find_age_limit(model, dataset, trained_as_of, as_of)
     if limit is None or as_of < limit.due_on:
@@ -165,15 +166,16 @@ def find_age_limit(
     """Find out when the next training is due without drift, by the policy in params.yaml; None if never.
 
     A training is due after `max_age_days`. If the last training used fewer days of data, the next is due after that
-    number of days, because there are then as many new days as the model has seen. Without `max_age_days`, none is due.
+    number of days, because there are then as many new days as the model has seen. Without `max_age_days`, no training
+    is due by age.
 
     Args:
         model: registered model.
         dataset: dataset of the model.
         trained_as_of: as_of of the version that scores. It is used if the loop has recorded no later training.
-        as_of: moment of the next training. Only earlier trainings count.
+        as_of: moment of the next training. Only earlier trainings are considered.
         history: events of the loop; None: those of the journal.
-        lake: lake with the published days; None: the configured one.
+        lake: lake with the published days; None: the configured lake.
     """
     policy = load_policy(model)
     if not policy.max_age_days:
@@ -185,14 +187,16 @@ def find_age_limit(
 
 
 def count_training_days(model: str, dataset: Dataset, as_of: dt.date, lake: Lake | None = None) -> int:
-    """Count the training days of a window as of a date, without those before the first published day; at least 1."""
+    """Count the training days of a window as of a date, without days before the first published day; at least 1."""
     window = load_training_window(model, dataset.name, as_of).compute_window()
     first_published_day = min((lake or Lake.open()).count_rows_by_day(dataset.table), default=window.train.first)
     return max(len(window.clip_to(first_published_day).train), 1)
 
 
 def select_quality_days(model: str, as_of: dt.date, policy: Policy) -> Days:
-    """Select the days before `as_of` whose validations must have passed: at least the drift step's window, or no day.
+    """Select the days before `as_of` whose validations must have passed.
+
+    These are at least the days of the drift step's window; if `quality_days` is 0, there are none.
 
     Raises:
         SpecError: the parameters of the model are not valid. A retry cannot help.
@@ -215,8 +219,8 @@ def _find_suspect_columns(lake: Lake, dataset: Dataset, drifted_columns: Collect
 def _list_columns(row: Mapping[str, Any]) -> set[str]:
     """List the columns of a failed expectation.
 
-    An expectation of severity `info` on several columns counts for none of these columns, since it does not say which
-    of them is wrong.
+    If an expectation of severity `info` is on several columns, none of them is listed, since its failure does not say
+    which column is wrong.
     """
     text = row["column"] or ""
     return {text, *(text.split(", ") if row["severity"] != "info" else ())}

@@ -29,7 +29,7 @@ class Request:
     trigger: str
     """What makes the request: `drift`, `schedule`, `manual` or `backfill`."""
     now: dt.datetime
-    """Wall-clock time."""
+    """Wall-clock time of the request."""
     reason: str = ""
     """Why the training is requested."""
     drifted_columns: tuple[str, ...] = ()
@@ -184,7 +184,7 @@ def list_hold_backs(request: Request, history: History, policy: Policy) -> list[
 def combine_hold_backs(request: Request, history: History, policy: Policy) -> HoldBack | None:
     """Combine the decisions of all guards that hold the request back into one; None if no guard holds it back.
 
-    It has the name of the most serious guard, and the reasons of all.
+    The combined decision has the name of the most serious guard, and the reasons of all guards.
     """
     hold_backs = list_hold_backs(request, history, policy)
     if not hold_backs:
@@ -197,7 +197,7 @@ def combine_hold_backs(request: Request, history: History, policy: Policy) -> Ho
 def find_last_training(history: History, as_of: dt.date) -> Training | None:
     """Return the training with the latest as_of before this date; None if there is none.
 
-    Backfills do not count, nor do trainings that failed, because they gave no model.
+    Backfills are left out, and so are trainings that failed, because these gave no model.
     """
     trainings = (training for training in history.trainings.values() if training.is_counted)
     earlier_trainings = [training for training in trainings if training.as_of < as_of and training.outcome != "failed"]

@@ -32,8 +32,8 @@ class Policy(Parameters):
     """Largest age of a model, in days since its last training. An older model is trained again, even without drift. If
     this is set, a run of the schedule trains only a model of at least this age. 0: no limit."""
     in_flight_h: Annotated[float, Field(gt=0, le=8_784, allow_inf_nan=False)] = 96.0
-    """Number of hours after which a training without a recorded end is taken as dead. Choose more than an approval may
-    take."""
+    """Number of hours after which a training without a recorded end is treated as dead. Choose more than an approval
+    may take."""
     quality_days: Days | None = None
     """Number of days before `as_of` whose validations must have passed. Empty: the days that the drift step compares
     (`window_days` in section drift of params.yaml); a smaller number has the same effect. 0: validations are not

@@ -29,7 +29,7 @@ from pipelines.system.log import log
 from pipelines.window import DAY, Days
 
 MONTHLY_STRATEGY, DRIFT_STRATEGY = "retrain monthly", "on drift"
-"""Names of strategies, as the report shows them; `NEVER_STRATEGY` is the third."""
+"""Names of strategies, as the report shows them; `NEVER_STRATEGY` is the name of the third."""
 STRATEGIES: Sequence[tuple[str, str, Sequence[str]]] = (
     (NEVER_STRATEGY, "the first champion serves throughout", ()),
     (
@@ -62,6 +62,7 @@ class Strategy:
 
     name: str
     rule: str
+    """When the strategy trains, in words."""
     serving_versions: Sequence[ServedVersion]
     """Versions that served, oldest first; the first of them served on the first day."""
     runs: Sequence[str]
@@ -104,6 +105,7 @@ class Study:
 
     model: str
     table: str
+    """Published table of the dataset."""
     snapshot_id: int
     """Snapshot of the lake at which the rows were read."""
     weeks: Sequence[Week]
@@ -150,8 +152,8 @@ def run_study(name: str, dataset: Dataset, first: dt.date, last: dt.date | None)
         raise DataError(f"{dataset.table} has no day from {first} on.", "Publish days, or choose an earlier --from.")
     strategies = list_strategies(registry, name, history, first, days[-1])
     snapshot_id = lake.pin_window(dataset.table, days[0], days[-1])
-    numbers = {served_version.version for strategy in strategies for served_version in strategy.serving_versions}
-    scorers = {number: load_scorer(registry.get_version(name, number)) for number in numbers}
+    versions = {served_version.version for strategy in strategies for served_version in strategy.serving_versions}
+    scorers = {version: load_scorer(registry.get_version(name, version)) for version in versions}
     weeks = []
     for span in _list_week_spans(days):
         frame = build_labelled_rows(dataset, lake.read_window(dataset.table, span.first, span.last, snapshot_id))
@@ -255,7 +257,7 @@ def _build_timeline(
     """List the trainings that drift requested, the resets, and every change of the champion, by as_of."""
     timeline, day = [], first
     for event in history.events:
-        day = event.as_of or day  # a reset has no as_of: it gets that of the event before it
+        day = event.as_of or day  # a reset has no as_of: it gets the as_of of the event before
         if event.trigger == "drift" or event.kind is Kind.RESET:
             text = f"{event.guard}: {event.why}" if event.guard else event.reason or event.why
             timeline.append(TimelineEvent(day, event.outcome or str(event.kind), text))

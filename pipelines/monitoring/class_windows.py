@@ -15,16 +15,17 @@ from pipelines.monitoring.profiles.column_plans import CLASS_COUNTS, CLASS_SUMS
 from pipelines.monitoring.profiles.profile import Profile
 
 Performances = Mapping[MetricKey, Performance]
+"""Maps the column and the metric (`MetricKey`) to the performance."""
 
 
 def measure_class_days(days: Mapping[dt.date, Profile], policy: Policy) -> Performances:
-    """Measure the recall of each class over the days with labels; empty for other models."""
+    """Measure the recall of each class over the days with labels; empty if the model is not multiclass."""
     classes = _collect_classes([profile for profile in days.values() if profile.labelled_rows])
     return measure_classes(classes, policy.alpha) if classes else {}
 
 
 def estimate_class_days(days: Mapping[dt.date, Profile], policy: Policy) -> Performances:
-    """Estimate the performance of each class from the scores of all days; empty for other models."""
+    """Estimate the performance of each class from the scores of all days; empty if the model is not multiclass."""
     classes = _collect_classes(list(days.values()))
     return estimate_classes(classes, policy.alpha) if classes else {}
 

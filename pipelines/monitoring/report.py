@@ -20,6 +20,7 @@ from pipelines.pages.page import write_page
 from pipelines.system.files import replace_folder
 
 PAGE = "drift.html"
+"""Name of the page's file, and of its template."""
 MAX_COLUMNS, MAX_BINS, MAX_DISTRIBUTIONS = 30, 24, 4
 """Largest numbers of columns in the heat map, of bins in a distribution, and of distributions in the report."""
 MAX_CHARACTERS = 32
@@ -83,7 +84,7 @@ def _get_sort_key(row: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def _order_columns(history: DriftHistory) -> list[str]:
-    """Order the columns: first those of the alarm, then by effect in the last window, then by effect in any window."""
+    """Order the columns: first those that drifted, then by effect in the last window, then by effect in any window."""
     names = dict.fromkeys(finding.column for window in history.windows for finding in window.result.findings)
     last_effects, all_effects = (
         _compute_effects(history.windows[-1:], history.policy),
@@ -103,7 +104,7 @@ def _order_columns(history: DriftHistory) -> list[str]:
 
 
 def _compute_effects(windows: Iterable[ComparedWindow], policy: Policy) -> dict[str, list[float]]:
-    """Return column to the largest effect in each window, as a multiple of its bound."""
+    """Map each column to its largest effect in each window, as a multiple of the bound."""
     effects: dict[str, list[float]] = {}
     for position, window in enumerate(windows):
         for finding in window.result.findings:

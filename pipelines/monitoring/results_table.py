@@ -30,7 +30,7 @@ KEY = ("model_name", "model_version", "name", "measure")
 def write_findings(
     day: dt.date, model_name: str, version: str, decision: Decision, window: WindowResult, policy: Policy
 ) -> bool:
-    """Write the findings about one window of a model version, replacing those that were there. Idempotent.
+    """Write the findings about one window of a model version, replacing its earlier findings. Idempotent.
 
     Args:
         day: last day of the window.

@@ -70,7 +70,7 @@ def compare_windows(
     label_delay_days: int,
     refused_days: Collection[dt.date] = (),
 ) -> Iterator[ComparedWindow]:
-    """Compare every complete window with the reference, in the order of the last days.
+    """Compare all complete windows with the reference, in the order of their last days.
 
     Args:
         record: the reference, with the profiles of its own days.
@@ -270,7 +270,7 @@ def _build_column(
 
 
 def _collect_counts(name: str, days: ProfilesByDay) -> Counts | None:
-    """Collect the counts of a column; None if no day has the column. Rows of a day without it count as missing."""
+    """Collect the counts of a column; None if no day has the column. Rows of a day without it are added as missing."""
     profiled_columns = [profile[name] for profile in days.values()]
     if all(column.absent for column in profiled_columns):
         return None

@@ -25,7 +25,7 @@ def save_figure(path: Path, figure: Any, dpi: int = 110) -> Path:
     with replace_file(path) as temporary, warnings.catch_warnings():
         # Characters that the font lacks are drawn as boxes. The tables of the page show the whole name.
         warnings.filterwarnings("ignore", r"Glyph \d+ .* missing from font", UserWarning)
-        # By default matplotlib writes its version into the file, and the bytes would change with it.
+        # By default matplotlib writes its version into the file, and the bytes would change with the version.
         figure.savefig(temporary, dpi=dpi, format="png", metadata={"Software": None})
     plt.close(figure)
     return path

@@ -66,7 +66,7 @@ def create_missing_indexes() -> None:
 
 
 def write_indexes() -> None:
-    """Write all pages that list reports; a kind without reports gets an empty one. The caller holds the lock."""
+    """Write all pages that list reports; a kind without reports gets an empty page. The caller holds the lock."""
     for kind in KINDS:
         for folder in _list_folders(settings().home / "docs" / kind):
             _write_index_of_model(folder)
@@ -75,7 +75,7 @@ def write_indexes() -> None:
 
 def _write_index_of_model(folder: Path) -> None:
     kind, reports = folder.parent.name, list(_iterate_reports(folder))
-    write_page(folder / INDEX, "reports_model.html", [], title=KINDS[kind], model=folder.name, reports=reports)
+    write_page(folder / INDEX, "reports_model.html", pictures=[], title=KINDS[kind], model=folder.name, reports=reports)
 
 
 def _write_index_of_kind(kind: str) -> None:
@@ -83,7 +83,7 @@ def _write_index_of_kind(kind: str) -> None:
     newest_reports = {path.name: next(_iterate_reports(path), None) for path in _list_folders(folder)}
     models = {model: report for model, report in newest_reports.items() if report}
     folder.mkdir(parents=True, exist_ok=True)
-    write_page(folder / INDEX, "reports_kind.html", [], title=KINDS[kind], models=models)
+    write_page(folder / INDEX, "reports_kind.html", pictures=[], title=KINDS[kind], models=models)
 
 
 def _iterate_reports(folder: Path) -> Iterator[dict[str, Any]]:
@@ -95,7 +95,7 @@ def _iterate_reports(folder: Path) -> Iterator[dict[str, Any]]:
 
 
 def _read_summary(path: Path) -> dict[str, Any]:
-    """Return a report's summary; empty if it is damaged. A repetition of the step that wrote it repairs it."""
+    """Return a report's summary; empty if the file is damaged. Repeating the step that wrote the file repairs it."""
     summary = read_json_object(path)
     is_complete = summary.keys() >= Report.__dataclass_fields__.keys()
     return {**summary, "name": path.parent.name} if is_complete else {}

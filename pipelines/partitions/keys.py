@@ -1,7 +1,8 @@
 """Define the keys of partitions: `datetime.date` for a day, `Hour` for an hour, `Month` for a month.
 
 The rows of a partition have its day in the column `date`. For an hour, this is its day in UTC; for a month, its first
-day. The rows of an hour also have its number in the column `hour`. Keys of one unit are ordered by time.
+day. The rows of an hour also have the number of the hour, 0 to 23, in the column `hour`. Keys of one unit are ordered
+by time.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ def parse_partition(text: str) -> Partition:
     """Parse a key: YYYY-MM-DD, YYYY-MM-DDTHH or YYYY-MM.
 
     Raises:
-        ValueError: the text is none of them, or there is no such day, hour or month.
+        ValueError: the text has none of these forms, or there is no such day, hour or month.
     """
     if match := _HOUR.fullmatch(text):
         if int(match[2]) > 23:

@@ -43,7 +43,7 @@ def write_pixel(path: Path, figure: Any) -> Path:
 
 def write_pictures(folder: Path, _: Any) -> list[Path]:
     """Write pictures of one pixel with the names of the real ones; return their paths."""
-    paths = [folder / f"{name}.png" for name in ("curves", "reliability", "parts")]
+    paths = [folder / f"{name}.png" for name in ("curves", "reliability", "holdout_parts")]
     for path in paths:
         Image.new("RGB", (1, 1)).save(path)
     return paths

@@ -1,7 +1,7 @@
 """Judge a candidate: check what it must prove before it may be promoted.
 
-A verdict is `passed`, `failed`, or `undecided`. Undecided means that there is too little data to decide; it is never a
-pass. Importing the package loads no large library; the module `judge` loads the statistics.
+A verdict is `passed`, `failed`, or `undecided`. Undecided means that there is too little data to decide; this is never
+a pass. Importing the package loads no large library; the module `judge` loads the statistics.
 """
 
 from __future__ import annotations

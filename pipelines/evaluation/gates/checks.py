@@ -37,8 +37,8 @@ def check_row_count(name: str, rows: int, minimum: int, label_rows: Mapping[str,
         name: name of the check.
         rows: number of rows.
         minimum: smallest number of rows with which a verdict can pass.
-        label_rows: description of a label, such as "the rarer label", to its number of rows; each must have
-            `MIN_LABEL_ROWS`.
+        label_rows: maps the description of a label, such as "the rarer label", to its number of rows; each label must
+            have `MIN_LABEL_ROWS`.
     """
     rare_labels = {label: count for label, count in (label_rows or {}).items() if count < MIN_LABEL_ROWS}
     has_passed = rows >= minimum and not rare_labels
@@ -73,12 +73,12 @@ def check_estimate(
         name: name of the check.
         estimate: value with its interval at the policy's alpha.
         bound: smallest allowed value; if `is_upper` is true, the largest allowed value.
-        policy: gives the least number of groups, and alpha and power for which the needed rows are computed.
+        policy: its `min_groups`, `alpha` and `power` are used.
         is_upper: whether the bound is the largest allowed value.
         is_strict: whether a value equal to the bound fails: a model is not better than itself.
-        relevant_effect: smallest relevant distance from the bound, on its allowed side, 0 or more.
+        relevant_effect: smallest relevant distance from the bound, on its allowed side. 0: the observed distance.
     """
-    # `decide` takes a lower bound, so both signs change for an upper bound.
+    # `decide` compares with a lower bound. So for an upper bound, the estimate and the bound change their signs.
     signed_estimate, lower = (-estimate, -bound) if is_upper else (estimate, bound)
     outcome: Outcome = decide(signed_estimate, math.nextafter(lower, math.inf) if is_strict else lower, relevant_effect)
     if _has_too_few_groups(estimate, policy):
@@ -114,7 +114,7 @@ def report_estimate(name: str, estimate: Estimate) -> Check:
 
 
 def _has_too_few_groups(estimate: Estimate, policy: Policy) -> bool:
-    """Return whether the estimate is by groups, and has too few of them to decide."""
+    """Return whether the estimate is by groups, and has too few groups to decide."""
     return estimate.groups is not None and estimate.groups < policy.min_groups
 
 
@@ -122,7 +122,7 @@ def _compute_units_needed(estimate: Estimate, effect: float, policy: Policy) -> 
     """Compute how many groups would decide the check, or how many rows if the estimate is not by groups.
 
     Returns:
-        The number; None if no number would decide it.
+        The number; None if no number would decide the check.
     """
     groups = estimate.groups
     if _has_too_few_groups(estimate, policy):
@@ -139,7 +139,7 @@ def _compute_units_needed(estimate: Estimate, effect: float, policy: Policy) -> 
 
 
 def _convert_to_rows(estimate: Estimate, units_needed: int | None) -> int | None:
-    """Convert a number of groups to rows, at the current number of rows in a group."""
+    """Convert a number of groups to rows, at the mean number of rows in a group; a number of rows is unchanged."""
     if units_needed is None or not estimate.groups:
         return units_needed
     return math.ceil(units_needed * estimate.rows / estimate.groups)

@@ -28,7 +28,7 @@ def find_groups(holdout: Holdout, policy: Policy) -> Array | None:
     """
     if not policy.group_by:
         return None
-    # A missing value is a group of its own.
+    # Rows with a missing value form one group, with the number -1.
     return np.asarray(pd.factorize(holdout.get_column(policy.group_by), sort=True)[0])
 
 
@@ -46,6 +46,7 @@ def estimate_metric(holdout: Holdout, name: str, policy: Policy) -> Estimate:
     if has_too_few_groups(groups, policy):
         return _make_unbounded_estimate(compute_metric(label, score, metric), groups, len(label))
     if name == "ece" and holdout.task == "multiclass":
+        # This is the ECE of a binary label: whether the predicted class is right.
         is_right, confidence = measure_top_class(label, score)
         if is_right.any() and not is_right.all():
             return estimate_ece(is_right, confidence, alpha=policy.alpha, groups=groups)
@@ -76,7 +77,7 @@ def estimate_gain(holdout: Holdout, other_score: Array, comparison: Comparison, 
 
 
 def _find_metric(holdout: Holdout, name: str) -> Metric | str:
-    """Return the metric; for a common metric of binary models its name, as `bootstrap` has special methods for some."""
+    """Return the metric; for a common binary metric its name, for which `bootstrap` may have a special method."""
     return name if name in BINARY_METRICS and holdout.task == "binary" else holdout.metrics[name]
 
 

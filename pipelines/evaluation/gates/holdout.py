@@ -26,7 +26,7 @@ class Holdout:
     """The candidate's probability of 1, or its predicted number; shape (rows,). For a multiclass model, its
     probability of each class; shape (rows, classes)."""
     champion_score: Array | None
-    """The champion's scores, of the same shape; None if there is no champion to compare with."""
+    """The champion's scores, in the shape of `candidate_score`; None if there is no champion to compare with."""
     features: pd.DataFrame
     """The features, and `date`."""
     base_rate: float | Array
@@ -101,6 +101,7 @@ class Holdout:
 
 
 def _select(score: Array, quantiles: Mapping[str, Array], metric: Metric, model: str) -> Array:
+    """Return the scores, or the quantiles that the metric measures as columns; shape (rows, quantiles)."""
     if not metric.quantiles:
         return score
     if missing_names := [name for name in metric.quantiles if name not in quantiles]:

@@ -68,7 +68,7 @@ def check_slices(holdout: Holdout, policy: Policy) -> tuple[list[Check], pd.Data
 
 
 def check_weeks(holdout: Holdout, policy: Policy) -> tuple[list[Check], pd.DataFrame]:
-    """Check that no week is too far below the whole holdout. `choose_part_metric` chooses the metric.
+    """Check that no week's metric is too far below that of the whole holdout. `choose_part_metric` chooses the metric.
 
     Returns:
         At most one check, and the table of all weeks; columns `COLUMNS`.
@@ -89,8 +89,8 @@ def check_weeks(holdout: Holdout, policy: Policy) -> tuple[list[Check], pd.DataF
     def estimate(mask: Array) -> Estimate:
         week_groups = None if groups is None else groups[mask]
         score = holdout.candidate_score[mask]
-        # Days that follow each other may be alike, since weather lasts. A week has too few days to estimate how much,
-        # so its days count as independent.
+        # Days that follow each other may be alike, since weather lasts. A week has too few days to estimate how much
+        # they are alike, so its days are treated as independent.
         return estimate_part(metric, holdout.label[mask], [score], policy.alpha, week_groups, is_autocorrelated=False)
 
     def is_judged(value: Estimate) -> bool:
@@ -154,7 +154,7 @@ def _make_table(
 
 def _compute_p_value(estimate: Estimate, bound: float) -> float:
     """Compute the one-sided p-value of the hypothesis that the value is not below the bound (t distribution)."""
-    if not estimate.se:
+    if not estimate.se:  # without any scatter, the hypothesis is certainly true (1.0) or certainly false (0.0)
         return float(estimate.high >= bound)
     return float(stats.t.cdf((estimate.value - bound) / estimate.se, estimate.degrees_of_freedom))
 

@@ -30,8 +30,8 @@ def read_holdout(
         dataset: dataset of the model.
         features: folder with train/ and holdout/.
         evaluation: folder with predictions.parquet.
-        score_champion: takes the rows, returns what the champion's package returns; None if there is no champion to
-            compare with.
+        score_champion: takes rows, and returns the scores that the champion's package computes for them; None if
+            there is no champion to compare with.
 
     Raises:
         DataError: a file does not exist or is damaged, or the rows cannot be judged. A retry cannot help.
@@ -107,6 +107,6 @@ def _read_predictions(dataset: Dataset, evaluation: Path, rows: pd.DataFrame, cl
 
 
 def _select_last_week(train: pd.DataFrame) -> pd.DataFrame:
-    """Select the rows of the last `LAST_DAYS` days of the training rows."""
+    """Select the training rows of their last `LAST_DAYS` days."""
     days = pd.to_datetime(train["date"])
     return train[days > days.max() - pd.Timedelta(days=LAST_DAYS)]

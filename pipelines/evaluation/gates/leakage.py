@@ -15,7 +15,7 @@ from pipelines.evaluation.gates.verdict import Check
 from pipelines.evaluation.statistics.concordance import compute_concordance
 
 MIN_ROWS = 100
-"""Smallest number of rows for which a feature's AUC is computed. With fewer, it may be high by chance."""
+"""Smallest number of rows for which a feature's AUC is computed. With fewer rows, the AUC may be high by chance."""
 
 
 def check_single_features(holdout: Holdout, features: Sequence[str], bound: float) -> Check:
@@ -38,18 +38,18 @@ def _compute_largest_concordance(holdout: Holdout, values: pd.Series[Any]) -> fl
     """Compute the concordance of a feature alone; for a multiclass model, the largest over the classes."""
     labels = [holdout.label]
     if holdout.task == "multiclass":
-        members = [holdout.label == class_index for class_index in range(len(holdout.classes))]
-        labels = [is_member.astype(float) for is_member in members if is_member.sum() >= MIN_ROWS]
+        masks = [holdout.label == class_index for class_index in range(len(holdout.classes))]
+        labels = [mask.astype(float) for mask in masks if mask.sum() >= MIN_ROWS]
     return max((compute_concordance_alone(label, values) for label in labels), default=0.5)
 
 
 def compute_concordance_alone(label: Array, values: pd.Series[Any]) -> float:
     """Compute the concordance of one feature alone, in its better direction: at least 0.5.
 
-    For two labels, it is the AUC. The score of a category is its mean label in the other half of the rows, so a column
-    of unique names predicts nothing. A missing value counts as a value: a number below or above all others, or a
-    category. If the concordance of the rows with a value is larger, it is returned, so missing values cannot hide a
-    leak.
+    If the label has two values, the concordance is the AUC. The score of a category is its mean label in the other half
+    of the rows, so a column of unique names predicts nothing. A missing value is treated as a value: a number below or
+    above all others, or a category. If the concordance of the rows with a value is larger, it is returned, so missing
+    values cannot hide a leak.
     """
     has_value = values.notna().to_numpy()
     value = _compute_concordance(label[has_value], values[has_value])
@@ -66,13 +66,14 @@ def _compute_concordance(label: Array, values: pd.Series[Any]) -> float:
 def _list_scores(label: Array, values: pd.Series[Any]) -> list[Array]:
     """Return scores by which the feature may order the rows.
 
-    For numbers with missing values, there are two: one with missing values as the smallest number, and one with them as
-    the largest. For a category, the score is the mean label of the category.
+    For numbers with missing values, there are two scores: one with missing values as the smallest number, and one with
+    them as the largest. For a category, the score is the mean label of the category.
     """
     if is_numeric_dtype(values) and not is_bool_dtype(values):
         numbers = values.to_numpy(dtype=float, na_value=np.nan)
         is_missing = np.isnan(numbers)
-        return [np.where(is_missing, end, numbers) for end in ((-np.inf, np.inf) if is_missing.any() else (0.0,))]
+        replacements = (-np.inf, np.inf) if is_missing.any() else (0.0,)
+        return [np.where(is_missing, replacement, numbers) for replacement in replacements]
     return [_score_categories(label, pd.factorize(values, use_na_sentinel=False)[0])]
 
 

@@ -24,11 +24,11 @@ class AucOfParts:
     name = "AUC"
 
     def make(self, label: Array, score: Array) -> Callable[[Array], Array]:
-        """Make the metric as a function of weights of rows."""
+        """Return the metric as a function of the weights of the rows."""
         return make_auc(label == 1, score)
 
     def estimate_by_rows(self, label: Array, scores: Sequence[Array], alpha: float) -> Estimate:
-        """Estimate the metric of one score, or of the first minus the second, for independent rows."""
+        """Estimate the metric of one score, or the first score's metric minus the second's, for independent rows."""
         if len(scores) == 1:
             return delong.estimate_auc(label, scores[0], alpha)
         return delong.estimate_auc_difference(label, scores[0], scores[1], alpha)
@@ -39,7 +39,7 @@ class AucOfParts:
 
 
 class MeanOfParts(ABC):
-    """The mean of one number for each row. Greater is better."""
+    """A metric that is the mean of one number for each row. Greater is better."""
 
     name: str
 
@@ -48,15 +48,17 @@ class MeanOfParts(ABC):
         """Compute the number of each row; shape (rows,)."""
 
     def make(self, label: Array, score: Array) -> WeightedSums:
-        """Make the metric as a function of weights of rows."""
+        """Return the metric as a function of the weights of the rows."""
         return make_mean(self.compute_row_values(label, score))
 
     def estimate_by_rows(self, label: Array, scores: Sequence[Array], alpha: float) -> Estimate:
-        """Estimate the metric of one score, or of the first minus the second, for independent rows."""
+        """Estimate the metric of one score, or the first score's metric minus the second's, for independent rows."""
         values = [self.compute_row_values(label, score) for score in scores]
         gains = values[0] if len(values) == 1 else values[0] - values[1]
-        error = float(sem(gains)) if len(gains) > 1 else math.inf
-        return Estimate.from_standard_error(float(gains.mean()), error, len(gains), alpha, -math.inf, math.inf)
+        se = float(sem(gains)) if len(gains) > 1 else math.inf
+        return Estimate.from_standard_error(
+            float(gains.mean()), se, len(gains), alpha, lowest=-math.inf, highest=math.inf
+        )
 
     def has_value(self, label: Array) -> bool:
         """Return whether the metric can be computed on these rows."""
@@ -73,7 +75,7 @@ class RelativeAccuracy(MeanOfParts):
     name = "1 - MAE / MAE of the holdout"
 
     def __init__(self, scale: float) -> None:
-        self.scale = scale or 1.0  # a model without any error has no error to compare with
+        self.scale = scale or 1.0  # a scale of 0 would divide by 0
 
     def compute_row_values(self, label: Array, score: Array) -> Array:
         """Compute 1 minus the relative error of each row; shape (rows,)."""
@@ -94,7 +96,7 @@ PartMetric = AucOfParts | MeanOfParts
 
 
 def choose_part_metric(holdout: Holdout, score: Array) -> PartMetric:
-    """Choose the metric by the holdout's task. The relative accuracy refers to the error of `score` on all rows."""
+    """Choose the metric by the holdout's task. In a regression, its scale is the mean absolute error of `score`."""
     if holdout.task == "binary":
         return AucOfParts()
     if holdout.task == "multiclass":
@@ -111,7 +113,7 @@ def estimate_part(
     *,
     is_autocorrelated: bool = True,
 ) -> Estimate:
-    """Estimate the metric on the rows of a part: of one score, or of the first score minus the second.
+    """Estimate the metric of one score on the rows of a part, or the first score's metric minus the second's.
 
     Without groups, rows are independent. With groups, the method is that of `estimate_by_groups`, whose docstring
     describes `is_autocorrelated`.

@@ -39,9 +39,10 @@ class Comparison(Section):
     """A paired comparison of candidate and champion on the same rows."""
 
     metric: Metric
-    """Metric to compare. Leeway knows its direction: a greater auc or r2 is better, and a smaller loss is better."""
+    """Metric to compare. Whether greater or smaller is better follows from the metric: greater for auc and r2,
+    smaller for a loss."""
     margin: Amount = 0.0
-    """Tolerated loss. 0: the candidate must be better. Above 0: it must not be worse by more than this
+    """Tolerated loss. 0: the candidate must be better. Above 0: the candidate must not be worse by more than this
     (non-inferiority)."""
     relevant_gain: Amount = 0.0
     """Smallest relevant gain over the bound. If the whole interval is below the bound plus this gain, the check fails
@@ -100,9 +101,9 @@ class Policy(Section):
     """Largest allowed probability that a check passes wrongly. A bound is compared with a one-sided confidence limit at
     this level."""
     power: Annotated[float, Field(gt=0.5, lt=1)] = 0.8
-    """Probability of detecting a relevant effect. The number of needed rows is computed for it."""
+    """Probability of detecting a relevant effect. The number of needed rows is computed for this probability."""
     draws: Annotated[int, Field(ge=100, le=100_000)] = 2_000
-    """Draws of the bootstrap of independent rows."""
+    """Number of draws of the bootstrap, which is used for independent rows."""
     group_by: str = ""
     """Column whose values are groups of related rows (date: flights of one day are late together). Consecutive groups
     may be related too. Every interval is then computed by groups. Empty: rows are treated as independent, and auc has
@@ -119,8 +120,8 @@ class Policy(Section):
         "auc": Bound(at_least=0.60, at_most=0.80),
         "ece": Bound(at_most=0.10),
     }
-    """Bounds by metric, one or more. An AUC above its upper bound counts as a leak, not as a good model. Other tasks
-    have other defaults of bounds, baseline, champion and stability: see `task_policy`."""
+    """Bounds by metric, one or more. An AUC above its upper bound is treated as a leak, not as a good model. Other
+    tasks have other defaults of bounds, baseline, champion and stability: see `task_policy`."""
     baseline: list[Metric] = ["log_loss"]
     """Metrics in which the candidate must be better than two constant predictions: the mean label of the training days,
     and the mean label of the last week of these days."""
@@ -131,18 +132,18 @@ class Policy(Section):
     score. Only for binary models."""
     threshold_margin: Annotated[Share, Field(lt=1)] = 0.0
     """Tolerated loss at the threshold, as a share of the rows. If 0, the candidate must be right on at least as many
-    rows. If above 0, it may be right on fewer rows, but not by more than this share (non-inferiority)."""
+    rows. If above 0, the candidate may be right on fewer rows, but not by more than this share (non-inferiority)."""
     slices: Slices | None = None
     """Slices of the holdout; null: no check."""
     stability: Stability | None = Stability()
     """Weeks of the holdout; null: no check."""
     max_solo_auc: Share | None = 0.75
-    """Largest AUC of one feature alone. A feature above it counts as a leak. In a regression, the concordance: the
-    share of pairs of rows that the feature puts in the right order. Null: no check."""
+    """Largest AUC of one feature alone. A feature above this bound is treated as a leak. In a regression, this bounds
+    the concordance: the share of pairs of rows that the feature puts in the right order. Null: no check."""
     serving: Serving | None = Serving()
     """The packaged model, if it is registered; null: no check."""
     max_cost_usd: Amount | None = None
-    """Largest cost of the training, US dollars, if the cost is known."""
+    """Largest cost of the training, US dollars, if the cost is known. Null: the cost is only reported."""
 
     @model_validator(mode="after")
     def _check_independence(self) -> Self:

@@ -42,8 +42,8 @@ def report_own_metrics(holdout: Holdout, policy: Policy) -> list[Check]:
 def check_against_baselines(holdout: Holdout, policy: Policy) -> list[Check]:
     """Check that the candidate beats two models without features.
 
-    Each of the two gives every row the same score: the label's rate, in a regression its mean, or the shares of the
-    classes. One model takes it from all training days, the other from the last week of these days.
+    Each of these two models predicts the same for every row: the share of label 1, in a regression the mean label, or
+    the shares of the classes. One model computes this from all training days, the other from their last week.
     """
     mean = MEANS[holdout.task]
     rates = {

@@ -14,8 +14,8 @@ class Remedy:
     """The data that would decide an undecided verdict."""
 
     days_needed: int | None
-    """Days of holdout that would decide all undecided checks, if the values stay the same; None if no number of days
-    would, or if the verdict is not undecided."""
+    """Days of holdout that would decide all undecided checks, if the measured values stay the same; None if no number
+    of days would, or if the verdict is not undecided."""
     next_steps: list[str]
     """What to do, in sentences; empty if the verdict is not undecided."""
 
@@ -30,7 +30,7 @@ def find_remedy(checks: Sequence[Check], rows: int, days: int, *, needs_approval
         needs_approval: whether a person is asked to decide now.
     """
     if combine_outcomes(checks) != UNDECIDED:
-        return Remedy(None, [])
+        return Remedy(days_needed=None, next_steps=[])
     undecided_checks = [check for check in checks if check.outcome == UNDECIDED]
     rows_needed = [check.rows_needed for check in undecided_checks if check.rows_needed is not None]
     days_needed = None

@@ -49,7 +49,7 @@ def measure_package(
     """Call the model as a server would, one call after the other, and add up the size of its files.
 
     Args:
-        score: the packaged model.
+        score: function that scores rows with the packaged model.
         rows: feature rows to score, one or more.
         training_scores: feature rows with the columns of scores of the training process; None if there are none.
         folder: folder of the model's files.
@@ -102,7 +102,7 @@ def _check_maximum(name: str, value: float, bound: float | None) -> Check:
 
 
 def _check_time(name: str, p99_ms: float, bound: float | None, p50_ms: float) -> Check:
-    """Compare the p99 with the bound. The reason also gives the p50, which shows whether only few calls are slow."""
+    """Compare the p99 with the bound. The reason also has the p50, which shows whether only few calls are slow."""
     check = _check_maximum(name, p99_ms, bound)
     return check.model_copy(update={"reason": f"{check.reason}; p50 {p50_ms:.4g}", "timed": True})
 

@@ -37,7 +37,7 @@ def complete_policy(
         policy: policy to complete.
         task: what the models predict.
         metrics: all metrics of the models, by name.
-        are_classes_known: whether `metrics` has those of each class and quantile. If not, the policy may name any.
+        are_classes_known: whether `metrics` has those of each class and quantile. If not, any such name is allowed.
 
     Raises:
         SpecError: the policy names a metric that the models lack, compares models by a metric without direction, or has

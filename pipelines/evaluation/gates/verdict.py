@@ -13,7 +13,8 @@ UNDECIDED: Final = "undecided"
 REPORTED: Final = "reported"
 Outcome = Literal["passed", "failed", "undecided", "reported"]
 Approval = Literal["none", "required", "when_undecided"]
-"""When a person must approve a candidate that did not fail, before it may be promoted."""
+"""When a person must approve a candidate before it may be promoted. none: never; required: if it passed;
+when_undecided: if it is undecided. A failed candidate is never promoted."""
 
 
 class Check(BaseModel):
@@ -44,10 +45,10 @@ class Check(BaseModel):
 
 
 def combine_outcomes(checks: Iterable[Check]) -> Outcome:
-    """Return the outcome of all checks, leaving out those with the outcome `reported`.
+    """Combine the outcomes of the checks into one, leaving out checks with the outcome `reported`.
 
-    The outcome is failed if a check failed or none is left. Otherwise, it is undecided if a check is undecided, else
-    passed.
+    The outcome is failed if a check failed or if there are no other checks. Otherwise, it is undecided if a check is
+    undecided, else passed.
     """
     outcomes = {check.outcome for check in checks} - {REPORTED}
     if not outcomes or FAILED in outcomes:
@@ -56,14 +57,14 @@ def combine_outcomes(checks: Iterable[Check]) -> Outcome:
 
 
 def needs_approval(outcome: Outcome, approval: Approval) -> bool:
-    """Return whether a person must approve a verdict. A failed verdict never needs approval: it prevents promotion."""
+    """Return whether a person must approve a verdict. A failed verdict never does: it prevents the promotion."""
     if approval == "when_undecided":
         return outcome == UNDECIDED
     return outcome == PASSED and approval == "required"
 
 
 def summarize_checks(checks: Iterable[Check]) -> str:
-    """Return the reasons of the failed checks, then of the undecided ones; or how many passed, if all did."""
+    """Return the reasons of the failed and then of the undecided checks; if there are none, how many checks passed."""
     checks = list(checks)
     reasons = [check.reason for outcome in (FAILED, UNDECIDED) for check in checks if check.outcome == outcome]
     passed_count = sum(check.outcome == PASSED for check in checks)

@@ -1,9 +1,9 @@
 """Compute ROC and precision-recall curves with bootstrap bands.
 
-The rows are counted once, by bins of the score. Each draw of the bootstrap uses only these counts, so its cost does not
-depend on the number of rows. If there are groups, whole groups are drawn (the cluster bootstrap). If not, the count of
-each bin is drawn from a Poisson distribution (the Poisson bootstrap; Chamandy et al. 2012, Estimating uncertainty for
-massive data streams, Google).
+The rows are counted once, by bins of the score. Each draw of the bootstrap uses only these counts, so the cost of a
+draw does not depend on the number of rows. If there are groups, whole groups are drawn (the cluster bootstrap). If not,
+the count of each bin is drawn from a Poisson distribution (the Poisson bootstrap; Chamandy et al. 2012, Estimating
+uncertainty for massive data streams, Google).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ BAND_PERCENTILES = (2.5, 97.5)
 
 @dataclass(frozen=True)
 class Band:
-    """A curve on `GRID` with its band; each of shape (201,)."""
+    """A curve on `GRID` (`value`), and the ends of its band (`low`, `high`); each of shape (201,)."""
 
     value: Array
     low: Array
@@ -51,7 +51,7 @@ def compute_curves(label: Array, score: Array, groups: Array | None = None) -> C
     Args:
         label: shape (rows,), 0 or 1; both values occur.
         score: shape (rows,).
-        groups: shape (rows,); rows with the same value are drawn together. None: rows are drawn one by one.
+        groups: shape (rows,); rows with the same value are drawn together. None: rows are drawn independently.
     """
     counts = _count_rows(label, score, groups)
     values = _compute_on_grid(counts.sum(axis=0, keepdims=True))

@@ -38,7 +38,7 @@ MAX_FEATURES = 15
 
 
 @dataclass(frozen=True)
-class Content:
+class PictureData:
     """The data that the pictures show."""
 
     holdout: Holdout
@@ -64,48 +64,48 @@ class Content:
     """Confusion matrix at the threshold; empty for models that are not binary."""
 
 
-def draw_figures(folder: Path, content: Content) -> list[Path]:
+def draw_figures(folder: Path, data: PictureData) -> list[Path]:
     """Draw the pictures to `folder`; return their paths, in the order of the page."""
-    drawings_by_task: dict[Task, dict[str, Callable[[Content], Any]]] = {
+    drawings_by_task: dict[Task, dict[str, Callable[[PictureData], Any]]] = {
         "binary": {"curves": _draw_curves},
         "multiclass": {"classes": _draw_classes, "class_reliability": _draw_class_reliability},
         "regression": {"predictions": _draw_predictions},
     }
-    drawings: dict[str, Callable[[Content], Any]] = {
-        **drawings_by_task[content.holdout.task],
-        **({"quantiles": _draw_quantiles} if content.shares_below else {}),
-        **({"metrics": _draw_own_metrics} if content.own_metrics else {}),
+    drawings: dict[str, Callable[[PictureData], Any]] = {
+        **drawings_by_task[data.holdout.task],
+        **({"quantiles": _draw_quantiles} if data.shares_below else {}),
+        **({"metrics": _draw_own_metrics} if data.own_metrics else {}),
         "reliability": _draw_reliability,
-        "parts": _draw_parts,
+        "holdout_parts": _draw_holdout_parts,
     }
-    return [save_figure(folder / f"{name}.png", draw(content)) for name, draw in drawings.items()]
+    return [save_figure(folder / f"{name}.png", draw(data)) for name, draw in drawings.items()]
 
 
-def _draw_predictions(content: Content) -> Any:
-    return draw_predictions(content.holdout)
+def _draw_predictions(data: PictureData) -> Any:
+    return draw_predictions(data.holdout)
 
 
-def _draw_own_metrics(content: Content) -> Any:
-    return draw_own_metrics(content.own_metrics)
+def _draw_own_metrics(data: PictureData) -> Any:
+    return draw_own_metrics(data.own_metrics)
 
 
-def _draw_quantiles(content: Content) -> Any:
-    return draw_quantiles(content.holdout, content.shares_below)
+def _draw_quantiles(data: PictureData) -> Any:
+    return draw_quantiles(data.holdout, data.shares_below)
 
 
-def _draw_classes(content: Content) -> Any:
-    return draw_classes(content.holdout)
+def _draw_classes(data: PictureData) -> Any:
+    return draw_classes(data.holdout)
 
 
-def _draw_class_reliability(content: Content) -> Any:
-    return draw_class_reliability(content.holdout)
+def _draw_class_reliability(data: PictureData) -> Any:
+    return draw_class_reliability(data.holdout)
 
 
-def _draw_curves(content: Content) -> Any:
+def _draw_curves(data: PictureData) -> Any:
     figure, (roc_axis, precision_axis) = plt.subplots(1, 2, figsize=(11, 4.6), layout="constrained")
     roc_axis.plot([0, 1], [0, 1], color=REFERENCE_COLOR, linestyle="--", linewidth=1)
-    precision_axis.axhline(float(content.holdout.label.mean()), color=REFERENCE_COLOR, linestyle="--", linewidth=1)
-    models = [(content.champion, "champion", CHAMPION_COLOR), (content.candidate, "candidate", CANDIDATE_COLOR)]
+    precision_axis.axhline(float(data.holdout.label.mean()), color=REFERENCE_COLOR, linestyle="--", linewidth=1)
+    models = [(data.champion, "champion", CHAMPION_COLOR), (data.candidate, "candidate", CANDIDATE_COLOR)]
     for curves, name, color in models:
         if curves is not None:
             _draw_band(roc_axis, curves.roc, name, color)
@@ -121,16 +121,16 @@ def _draw_band(axis: Axes, band: Band, name: str, color: str) -> None:
     axis.plot(GRID, band.value, color=color, label=f"{name}, 95 % band")
 
 
-def _draw_reliability(content: Content) -> Any:
+def _draw_reliability(data: PictureData) -> Any:
     figure, (calibration_axis, importance_axis) = plt.subplots(1, 2, figsize=(11, 4.6), layout="constrained")
-    if content.holdout.task == "binary":
-        _draw_calibrations(calibration_axis, content.holdout)
-    elif content.holdout.task == "multiclass":
-        draw_top_reliability_of_models(calibration_axis, content.holdout)
+    if data.holdout.task == "binary":
+        _draw_calibrations(calibration_axis, data.holdout)
+    elif data.holdout.task == "multiclass":
+        draw_top_reliability_of_models(calibration_axis, data.holdout)
     else:
-        draw_reliability_of_models(calibration_axis, content.holdout)
-    names = list(content.importance)[:MAX_FEATURES][::-1]
-    shares = list(content.importance.values())[:MAX_FEATURES][::-1]
+        draw_reliability_of_models(calibration_axis, data.holdout)
+    names = list(data.importance)[:MAX_FEATURES][::-1]
+    shares = list(data.importance.values())[:MAX_FEATURES][::-1]
     importance_axis.barh(names, shares, color=CANDIDATE_COLOR)
     importance_axis.tick_params(axis="y", labelsize=8)
     importance_axis.set(xlabel="share of the total gain", title="Feature importance")
@@ -158,20 +158,20 @@ def _draw_calibration(axis: Axes, label: Array, score: Array, name: str, color: 
     return 1.05 * float(max(*bins["predicted"], *bins["observed"]))
 
 
-def _draw_parts(content: Content) -> Any:
+def _draw_holdout_parts(data: PictureData) -> Any:
     """Draw a metric for each part of the holdout, a slice or a week, and beside them the errors of the candidate."""
     figure, (slice_axis, week_axis, confusion_axis) = plt.subplots(1, 3, figsize=(13, 4.6), layout="constrained")
-    name = choose_part_metric(content.holdout, content.holdout.candidate_score).name
-    slice_metric = name if content.holdout.champion_score is None else f"{name} minus the champion's"
-    lowest_slices = content.slices.dropna(subset=["value"]).sort_values("value", ascending=False).tail(MAX_SLICES)
+    name = choose_part_metric(data.holdout, data.holdout.candidate_score).name
+    slice_metric = name if data.holdout.champion_score is None else f"{name} minus the champion's"
+    lowest_slices = data.slices.dropna(subset=["value"]).sort_values("value", ascending=False).tail(MAX_SLICES)
     _draw_intervals(slice_axis, lowest_slices, f"Slices: {slice_metric}")
-    _draw_intervals(week_axis, content.weeks.dropna(subset=["value"]).iloc[::-1], f"Weeks of the holdout: {name}")
-    if content.confusion:
-        _draw_confusion(confusion_axis, content.confusion, content.threshold)
-    elif content.holdout.task == "multiclass":
-        draw_recalls(confusion_axis, content.holdout)
+    _draw_intervals(week_axis, data.weeks.dropna(subset=["value"]).iloc[::-1], f"Weeks of the holdout: {name}")
+    if data.confusion:
+        _draw_confusion(confusion_axis, data.confusion, data.threshold)
+    elif data.holdout.task == "multiclass":
+        draw_recalls(confusion_axis, data.holdout)
     else:
-        draw_errors_by_week(confusion_axis, content.holdout)
+        draw_errors_by_week(confusion_axis, data.holdout)
     return figure
 
 
@@ -193,6 +193,7 @@ def _draw_intervals(axis: Axes, table: pd.DataFrame, title: str) -> None:
 
 def _draw_confusion(axis: Axes, confusion: Mapping[str, int], threshold: float) -> None:
     cells = [[confusion["tn"], confusion["fp"]], [confusion["fn"], confusion["tp"]]]
+    # The diagonal, the right predictions, is light blue: a quarter of the color scale.
     axis.imshow([[1, 0], [0, 1]], cmap="Blues", vmin=0, vmax=4)
     for row in (0, 1):
         for column in (0, 1):

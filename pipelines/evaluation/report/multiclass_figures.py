@@ -29,9 +29,9 @@ def draw_classes(holdout: Holdout) -> Any:
     confusion_axis.set_title("Candidate: rows by class and predicted class")
     roc_axis.plot([0, 1], [0, 1], color=REFERENCE_COLOR, linestyle="--", linewidth=1)
     for class_index in np.argsort(-counts.sum(axis=1), kind="stable")[:MAX_CURVES]:
-        is_member = holdout.label == class_index
-        if is_member.any():
-            false_rate, true_rate, _ = roc_curve(is_member, holdout.candidate_score[:, class_index])
+        is_of_class = holdout.label == class_index
+        if is_of_class.any():
+            false_rate, true_rate, _ = roc_curve(is_of_class, holdout.candidate_score[:, class_index])
             roc_axis.plot(false_rate, true_rate, linewidth=1.2, label=holdout.classes[class_index])
     roc_axis.set(
         xlabel="false positive rate", ylabel="true positive rate", title="ROC of each class against all others"
@@ -41,7 +41,7 @@ def draw_classes(holdout: Holdout) -> Any:
 
 
 def draw_class_reliability(holdout: Holdout) -> Any:
-    """Draw the reliability of each class for both models: observed share by predicted probability."""
+    """Draw the reliability of each class for both models: observed share against predicted probability."""
     rows = np.bincount(holdout.label, minlength=len(holdout.classes))
     class_indices = [int(index) for index in np.argsort(-rows, kind="stable")[:MAX_CURVES] if rows[index]]
     lines = math.ceil(len(class_indices) / COLUMNS)
@@ -49,9 +49,9 @@ def draw_class_reliability(holdout: Holdout) -> Any:
     for axis in axes.flat[len(class_indices) :]:
         axis.set_axis_off()
     for axis, class_index in zip(axes.flat, class_indices, strict=False):
-        is_member, largest_value = (holdout.label == class_index).astype(np.float64), 0.0
+        is_of_class, largest_value = (holdout.label == class_index).astype(np.float64), 0.0
         for score, name, color in _list_models(holdout):
-            bins = compute_calibration(is_member, score[:, class_index])
+            bins = compute_calibration(is_of_class, score[:, class_index])
             axis.plot(bins["predicted"], bins["observed"], color=color, marker="o", markersize=3, label=name)
             largest_value = max(largest_value, *bins["predicted"], *bins["observed"])
         axis.plot([0, largest_value], [0, largest_value], color=REFERENCE_COLOR, linestyle="--", linewidth=1)
@@ -62,7 +62,7 @@ def draw_class_reliability(holdout: Holdout) -> Any:
 
 
 def draw_top_reliability_of_models(axis: Axes, holdout: Holdout) -> None:
-    """Draw the reliability of the predicted class for both models: share that is right by predicted probability."""
+    """Draw the reliability of the predicted class for both models: how often it is right, against its probability."""
     for score, name, color in _list_models(holdout):
         draw_top_reliability(axis, tabulate_top_class(holdout.label, score), name, color)
     axis.set_title("Reliability of the predicted class")

@@ -20,12 +20,12 @@ from pipelines.pages.drawing import CANDIDATE_COLOR, REFERENCE_COLOR, Axes, plt
 MAX_METRICS, MAX_SLICES = 6, 12
 """Largest numbers of drawn metrics (the first ones) and of drawn slices (those with the most rows)."""
 Parts = dict[str, Estimate]
-"""Name of a part to its estimate."""
+"""Maps the name of each part to its estimate."""
 
 
 @dataclass(frozen=True)
 class MetricParts:
-    """A metric of the candidate on the whole holdout and on its parts. Parts for which it has no value are left out."""
+    """A metric of the candidate on the whole holdout and on its parts. Parts on which it has no value are left out."""
 
     overall: Estimate
     """Estimate on the whole holdout."""

@@ -21,7 +21,7 @@ from pipelines.evaluation.statistics.weighted import Metric, compute_metric
 from pipelines.evaluation.weeks import find_weeks
 from pipelines.pages.drawing import CANDIDATE_COLOR, CHAMPION_COLOR, REFERENCE_COLOR, Axes, plt
 
-SHARE_BELOW = Metric(make_share_below, None, "regression", is_share=True)
+SHARE_BELOW = Metric(make_share_below, greater_is_better=None, task="regression", is_share=True)
 """Share of labels below one predicted quantile."""
 
 
@@ -29,10 +29,11 @@ def estimate_shares_below(holdout: Holdout, policy: Policy) -> dict[float, Estim
     """Estimate the share of labels below each of the candidate's quantiles, with the gate's method for metrics.
 
     Returns:
-        Quantile to estimate, ascending; empty if the candidate predicts none. With too few groups, the interval is
-        the value alone.
+        Each quantile with its estimate, ascending; empty if the candidate predicts none. With too few groups, both
+        ends of the interval equal the value.
     """
     groups = find_groups(holdout, policy) if holdout.candidate_quantiles else None
+    # Each end of the interval has half of alpha, so the confidence of the drawn interval is 1 - alpha.
     options: dict[str, Any] = {"alpha": policy.alpha / 2, "seed": policy.seed, "draws": policy.draws, "groups": groups}
     estimates = {}
     for name, values in holdout.candidate_quantiles.items():

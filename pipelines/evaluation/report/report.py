@@ -15,7 +15,7 @@ from pipelines.evaluation.gates.holdout import Holdout
 from pipelines.evaluation.gates.judge import Judgement
 from pipelines.evaluation.gates.policy import Policy
 from pipelines.evaluation.report.curves import compute_confusion, compute_curves
-from pipelines.evaluation.report.figures import Content, draw_figures
+from pipelines.evaluation.report.figures import PictureData, draw_figures
 from pipelines.evaluation.report.own_metrics import estimate_own_metrics
 from pipelines.evaluation.report.quantiles import estimate_shares_below
 from pipelines.pages.page import write_page
@@ -44,29 +44,36 @@ def write_report(
         holdout: rows on which the candidate was judged.
         judgement: tables of slices and weeks.
         policy: gives the threshold of the confusion matrix, and the column of the groups that the bootstrap draws.
-        importance: feature to its share of the gain.
-        links: pages that the page links to: title to address.
+        importance: maps each feature to its share of the gain.
+        links: maps the title of each page that the page links to, to its address.
     """
-    content = Content(holdout, None, None, judgement.slices, judgement.weeks, importance)
+    data = PictureData(
+        holdout,
+        candidate=None,
+        champion=None,
+        slices=judgement.slices,
+        weeks=judgement.weeks,
+        importance=importance,
+    )
     if holdout.task == "binary":
-        content = _add_curves(content, policy)
+        data = _add_curves(data, policy)
     elif holdout.candidate_quantiles:
-        content = replace(content, shares_below=estimate_shares_below(holdout, policy))
-    content = replace(content, own_metrics=estimate_own_metrics(holdout, policy))
+        data = replace(data, shares_below=estimate_shares_below(holdout, policy))
+    data = replace(data, own_metrics=estimate_own_metrics(holdout, policy))
     with replace_folder(folder) as output:
         records = _list_records(_split_by_column(judgement.slices) | {"Weeks": judgement.weeks})
         values = {"verdict": verdict, "facts": verdict["facts"], "signs": SIGNS, "tables": records, "links": links}
-        write_page(output / PAGE, "verdict.html", draw_figures(output, content), **values)
+        write_page(output / PAGE, "verdict.html", draw_figures(output, data), **values)
     return folder / PAGE
 
 
-def _add_curves(content: Content, policy: Policy) -> Content:
+def _add_curves(data: PictureData, policy: Policy) -> PictureData:
     """Add the curves and the confusion matrix of binary models."""
-    holdout = content.holdout
+    holdout = data.holdout
     label, score, champion_score = holdout.label, holdout.candidate_score, holdout.champion_score
     groups, threshold = find_groups(holdout, policy), policy.threshold or _choose_threshold(holdout)
     return replace(
-        content,
+        data,
         candidate=compute_curves(label, score, groups),
         champion=None if champion_score is None else compute_curves(label, champion_score, groups),
         threshold=threshold,
@@ -80,7 +87,7 @@ def _choose_threshold(holdout: Holdout) -> float:
 
 
 def _split_by_column(slices: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Split the table of slices by the column that defines them; return title to table."""
+    """Split the table of slices by the column that defines them; map a title to each table."""
     if slices.empty:
         return {}
     return {f"Slices by {name!s}": table for name, table in slices.groupby("column")}

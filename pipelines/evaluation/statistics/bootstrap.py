@@ -113,7 +113,7 @@ def _estimate(
     if not definition.is_share or (len(valid_scores) == 2 and np.array_equal(valid_scores[0], valid_scores[1])):
         return estimate
     shares = [_compute_value(make, truth, [score]) for score in valid_scores]
-    trials = estimate.groups or min(len(members) for members in find_strata(truth))
+    trials = estimate.groups or min(len(stratum) for stratum in find_strata(truth))
     return edges.fit_to_range(edges.widen_at_edge(estimate, shares, trials, alpha), shares, alpha)
 
 
@@ -131,7 +131,7 @@ def _estimate_by_draws(
 
 
 def _compute_value(make: MetricMaker, label: Array, scores: list[Array]) -> float:
-    """Compute the metric of one score, or the difference of two scores. Hold only one score in memory at a time."""
+    """Compute the metric of one score, or the difference for two scores. Only one metric is in memory at a time."""
     ones = np.ones((1, len(label)))
     values = [float(_compute_samples(make(label, score), [ones])[0]) for score in scores]
     return values[0] if len(values) == 1 else values[0] - values[1]
@@ -149,9 +149,9 @@ def _sample_errors(
 ) -> Array:
     """Compute how far each draw is from the value of its subset, by the bag of little bootstraps.
 
-    A draw from a subset has as many rows as there are in all, so it varies as much as a draw from all rows. It is
-    compared with the value of its own subset, because subsets differ by more than the width of the interval. The
-    errors of all subsets are pooled: one subset has too few draws for an end far in the tail.
+    A draw from a subset has as many rows as the whole sample, so it varies as much as a draw from all rows. The
+    draw is compared with the value of its own subset, because subsets differ by more than the width of the interval.
+    The errors of all subsets are pooled: one subset has too few draws for a percentile far in the tail.
     """
     strata = find_strata(label)
     totals = [len(stratum) for stratum in strata]
@@ -163,8 +163,8 @@ def _sample_errors(
         truth = label[rows]
         statistic = _subtract([make(truth, score[rows]) for score in scores])
         mean_weights = np.empty(len(truth))
-        for members, total in zip(find_strata(truth), totals, strict=True):
-            mean_weights[members] = total / len(members)
+        for stratum, total in zip(find_strata(truth), totals, strict=True):
+            mean_weights[stratum] = total / len(stratum)
         subset_draws = (draws + number) // SUBSETS
         samples = _compute_samples(statistic, resampling.draw_from_subset(truth, totals, subset_draws, random))
         errors.append(samples - statistic(mean_weights[np.newaxis])[0])

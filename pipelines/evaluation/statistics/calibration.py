@@ -1,8 +1,8 @@
 """Estimate the expected calibration error (ECE) with an interval, without the bias of the plain ECE.
 
-The plain ECE sums the sizes of the bins' gaps between score and label. Chance alone gives each bin a gap, so the sum is
-too large. This bias is larger with fewer rows or days. The estimate is the plain ECE minus the bias that normally
-distributed errors would cause (Kumar, Liang & Ma 2019, NeurIPS, section 5).
+The plain ECE is the sum of the absolute values of the bins' gaps between score and label. Chance alone gives each bin a
+gap, so the sum is too large. This bias is larger with fewer rows or days. The estimate is the plain ECE minus the bias
+that normally distributed errors would cause (Kumar, Liang & Ma 2019, NeurIPS, section 5).
 
 The true ECE is the sum of the true gaps, each times its sign. The true signs are not known, so the upper end of the
 interval is the largest upper end over all combinations of signs. One combination has the true signs. So the probability
@@ -40,17 +40,18 @@ def estimate_ece(label: Array, score: Array, *, alpha: float, groups: Array | No
     alpha, rows = validate_alpha(alpha), len(truth)
     bins = split_into_bins(validate_probabilities(values))
     row_gaps = values - truth
-    bin_gaps = np.array([row_gaps[members].sum() for members in bins]) / rows
+    bin_gaps = np.array([row_gaps[bin_rows].sum() for bin_rows in bins]) / rows
     if groups is None:
         group_count, degrees_of_freedom = None, math.inf
-        errors = np.diag([np.linalg.norm(row_gaps[members] - row_gaps[members].mean()) / rows for members in bins])
+        errors = np.diag([np.linalg.norm(row_gaps[bin_rows] - row_gaps[bin_rows].mean()) / rows for bin_rows in bins])
     else:
         group_numbers = by_groups.number_groups(groups, rows)
         group_count = int(group_numbers.max()) + 1
         degrees_of_freedom = by_groups.count_coefficients(group_count)
         errors = by_groups.compute_errors(_compute_pseudo_values(row_gaps, bins, group_numbers, group_count))
     plain_ece = float(np.abs(bin_gaps).sum())
-    # The ECE is the sum of the gaps, each times its sign. So its error is the sum of their errors with these signs.
+    # The ECE is the sum of the gaps, each times its sign. So its error is the sum of the gaps' errors, each times the
+    # sign of the gap.
     se = float(np.linalg.norm(errors @ np.where(bin_gaps < 0, -1.0, 1.0)))
     value = max(plain_ece - _compute_bias(bin_gaps, np.linalg.norm(errors, axis=0)), 0.0)
     quantile = compute_quantile(alpha, degrees_of_freedom)
@@ -61,14 +62,14 @@ def estimate_ece(label: Array, score: Array, *, alpha: float, groups: Array | No
 
 def _compute_pseudo_values(row_gaps: Array, bins: list[Array], groups: Array, group_count: int) -> Array:
     """Compute the pseudo-values of each bin's gap as a share of all rows; shape (groups, bins)."""
-    sums = np.stack([np.bincount(groups[members], row_gaps[members], group_count) for members in bins], axis=1)
+    sums = np.stack([np.bincount(groups[bin_rows], row_gaps[bin_rows], group_count) for bin_rows in bins], axis=1)
     rows = np.bincount(groups, minlength=group_count)[:, np.newaxis]
     without_group = (sums.sum(axis=0) - sums) / (rows.sum() - rows)
     return by_groups.compute_pseudo_values(np.vstack([sums.sum(axis=0) / rows.sum(), without_group]))
 
 
 def _compute_bias(gaps: Array, se: Array) -> float:
-    """Compute by how much normally distributed errors raise the sum of the gaps' sizes (mean of the folded normal).
+    """Compute by how much normally distributed errors raise the sum of the absolute gaps (mean of the folded normal).
 
     Args:
         gaps: gap of each bin; shape (bins,).

@@ -18,15 +18,16 @@ def compute_concordance(label: Array, score: Array) -> float:
         label: shape (rows,), finite, not all equal.
         score: shape (rows,), without NaN.
     """
+    # Pairs of rows: all, those with different labels, and those with different scores.
     pairs = len(label) * (len(label) - 1) / 2
-    pairs_to_order, different_scores = (pairs - _count_equal_pairs(values) for values in (label, score))
-    if not different_scores:
+    label_pairs, score_pairs = (pairs - _count_equal_pairs(values) for values in (label, score))
+    if not score_pairs:
         return 0.5
-    # tau-b is the number of right pairs minus that of wrong ones, divided by the geometric mean of `pairs_to_order` and
-    # `different_scores`.
+    # tau-b is the number of right pairs minus that of wrong ones, divided by the geometric mean of `label_pairs` and
+    # `score_pairs`.
     # The difference is a whole number, so a perfect order gives 1 and not 1 - 1e-16.
-    difference = np.rint(kendalltau(label, score).statistic * np.sqrt(pairs_to_order * different_scores))
-    return float(0.5 + difference / pairs_to_order / 2)
+    difference = np.rint(kendalltau(label, score).statistic * np.sqrt(label_pairs * score_pairs))
+    return float(0.5 + difference / label_pairs / 2)
 
 
 def _count_equal_pairs(values: Array) -> float:

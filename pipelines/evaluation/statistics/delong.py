@@ -5,9 +5,9 @@ for a row of label 1, those with a lower score; for a row of label 0, those with
 The AUC is the mean placement, and its variance follows from the variance of the placements. Placements are computed
 from midranks in O(n log n): Sun & Xu (2014), IEEE Signal Processing Letters 21.
 
-If the scores separate the labels completely, DeLong's variance is 0. With few rows of a label, it is too small. In both
-cases, the interval is the exact one for as many independent pairs as the rarer label has rows: see `edges`. It is wider
-than needed, because all pairs together contain more information.
+If the scores separate the labels completely, DeLong's variance is 0. With few rows of a label, this variance is too
+small. In both cases, the interval is the exact one for as many independent pairs as the rarer label has rows: see
+`edges`. This interval is wider than needed, because all pairs together contain more information.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ def estimate_auc(label: Array, score: Array, alpha: float) -> Estimate:
 def estimate_auc_difference(label: Array, candidate: Array, champion: Array, alpha: float) -> Estimate:
     """Estimate the candidate's AUC minus the champion's, on the same rows.
 
-    The variance is that of the differences of placements, so it includes the covariance of the two AUCs. Equal scores
-    differ by exactly 0. The interval is the exact one if a label has fewer than 30 rows, or if the variance is 0
-    although the scores are not equal.
+    The variance is that of the differences of placements, so it includes the covariance of the two AUCs. If the
+    scores of both models are equal, the difference is exactly 0. The interval is the exact one if a label has fewer
+    than 30 rows, or if the variance is 0 although the scores are not equal.
 
     Args:
         label: shape (rows,), 0 or 1, both present.

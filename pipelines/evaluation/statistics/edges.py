@@ -1,8 +1,9 @@
 """Widen intervals that are too narrow at the edges of the range of a metric, such as an AUC of 1 from four rows.
 
 A share that was 1 in all of k independent trials may still be as low as alpha ** (1 / k) (Clopper & Pearson 1934,
-Biometrika 26). The AUC is such a share: it counts the pairs of a row labelled 1 and a row labelled 0 whose scores are
-in the right order. There are as many independent pairs as rows of the rarer label, so k is the number of these rows.
+Biometrika 26). The AUC is such a share: it is the share of the pairs of a row labelled 1 and a row labelled 0 whose
+scores are in the right order. There are as many independent pairs as rows of the rarer label, so k is the number of
+these rows.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def bound_difference(shares: Sequence[float], trials: int, alpha: float) -> tupl
 
 
 def widen_at_edge(estimate: Estimate, shares: Sequence[float], trials: int, alpha: float) -> Estimate:
-    """Widen the interval to the exact one, if it is a single point and each share is 0 or 1; else return it unchanged.
+    """Widen the interval to the exact one, if it is a single point and each share is 0 or 1; else change nothing.
 
     Args:
         estimate: estimate of the share, or of the first share minus the second.
@@ -63,7 +64,7 @@ def fit_to_range(estimate: Estimate, shares: Sequence[float], alpha: float) -> E
     """Return the estimate with an interval between 0 and 1, or between -1 and 1 for a difference of two shares.
 
     Near an edge of the range, errors are skewed. So if the interval of one share leaves the range at one end, its other
-    end is too close to the share. The interval is then widened to that on the logit scale (Pepe 2003, section 5.2.4).
+    end is too close to the share. It is then widened to the interval on the logit scale (Pepe 2003, section 5.2.4).
     """
     lowest_value, value = 1.0 - len(shares), estimate.value
     low, high = estimate.low, estimate.high

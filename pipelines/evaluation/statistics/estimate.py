@@ -11,7 +11,7 @@ from scipy.special import ndtri, stdtrit
 def compute_quantile(alpha: float, degrees_of_freedom: float) -> float:
     """Return the value that a t distribution exceeds with probability alpha.
 
-    With infinite degrees of freedom, it is the normal distribution.
+    With infinite degrees of freedom, the normal distribution is used.
     """
     # These functions take a hundredth of the time of scipy.stats.t and norm (scipy 1.17).
     return -float(ndtri(alpha) if math.isinf(degrees_of_freedom) else stdtrit(degrees_of_freedom, alpha))
@@ -22,7 +22,7 @@ class Estimate:
     """A value with its confidence interval and its standard error.
 
     `low` and `high` are the ends of the two-sided interval of confidence 1 - 2 * alpha. Each end alone is a one-sided
-    bound at alpha: the true value is beyond it with probability alpha.
+    bound at alpha: the true value is beyond this bound with probability alpha.
     """
 
     value: float
@@ -62,7 +62,7 @@ class Estimate:
             lowest: smallest possible value. The interval is cut there.
             highest: largest possible value. The interval is cut there.
             groups: number of groups, if groups are the units; None if rows are the units.
-            degrees_of_freedom: those of the t distribution of the quantile; infinite: the normal distribution.
+            degrees_of_freedom: of the t distribution that gives the quantile; infinite: the normal distribution.
         """
         half_width = compute_quantile(alpha, degrees_of_freedom) * se
         low, high = max(value - half_width, lowest), min(value + half_width, highest)

@@ -1,11 +1,12 @@
 """Estimate a metric with its interval, if rows are related within groups, such as the flights of a day.
 
-The groups are the units. Each is left out once. The pseudo-values of this jackknife (Miller 1974, Biometrika 61) say
-how much each group changes the metric. Days that follow each other may be related too, because weather lasts. So the
-variance is estimated from the slow changes of the pseudo-values in the order of the groups: it is the mean square of
-their first cosine coefficients (the equal-weighted cosine estimator: Lazarus, Lewis, Stock & Watson 2018, Journal of
-Business & Economic Statistics 36). The interval has quantiles of the t distribution with as many degrees of freedom as
-coefficients. It is also valid for few groups, and for groups that are not related to each other.
+The groups are the units. Each group is left out once. The pseudo-values of this jackknife (Miller 1974, Biometrika 61)
+say how much each group changes the metric. Days that follow each other may be related too, because weather lasts. So
+the variance is estimated from the slow changes of the pseudo-values in the order of the groups: the variance is the
+mean square of the first cosine coefficients of the pseudo-values (the equal-weighted cosine estimator: Lazarus, Lewis,
+Stock & Watson 2018, Journal of Business & Economic Statistics 36). The interval has quantiles of the t distribution
+with as many degrees of freedom as coefficients. It is also valid for few groups, and for groups that are not related to
+each other.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ def compute_errors(values: Array) -> Array:
         values: one value for each group in order; shape (groups, ...).
 
     Returns:
-        Shape (coefficients, ...). The parts for a sum of several means are the sums of their parts.
+        Shape (coefficients, ...). For a sum of several means, add up the parts of the means.
     """
     group_count, coefficients = len(values), count_coefficients(len(values))
     times = (np.arange(group_count) + 0.5) / group_count

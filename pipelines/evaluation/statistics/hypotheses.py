@@ -34,9 +34,9 @@ def adjust_p_values(p_values: Sequence[float]) -> list[float]:
     if not ((unadjusted_values >= 0) & (unadjusted_values <= 1)).all():
         raise DataError("a p-value is not between 0 and 1.")
     order = np.argsort(unadjusted_values, kind="stable")
-    steps = np.maximum.accumulate(unadjusted_values[order] * np.arange(len(unadjusted_values), 0, -1))
+    ordered_values = np.maximum.accumulate(unadjusted_values[order] * np.arange(len(unadjusted_values), 0, -1))
     adjusted_values = np.empty_like(unadjusted_values)
-    adjusted_values[order] = np.minimum(steps, 1.0)
+    adjusted_values[order] = np.minimum(ordered_values, 1.0)
     return [float(p_value) for p_value in adjusted_values]
 
 
@@ -85,6 +85,7 @@ def compute_groups_needed(se: float, groups: int, effect: float, alpha: float, p
         factor = compute_quantile(alpha, degrees_of_freedom) + compute_quantile(1 - power, degrees_of_freedom)
         return factor * se * math.sqrt(groups / count) <= effect
 
+    # Find the smallest number that is enough: by doubling an upper limit, then by bisection.
     upper_count = 2
     while not is_enough(upper_count):
         upper_count *= 2
@@ -95,7 +96,7 @@ def decide(estimate: Estimate, bound: float, relevant_effect: float) -> Decision
     """Decide by an interval whether a value is at least `bound`.
 
     Args:
-        estimate: value with its interval; negate it if less is better.
+        estimate: value with its interval; negate the estimate if less is better.
         bound: smallest allowed value.
         relevant_effect: smallest relevant distance above the bound, 0 or more.
 

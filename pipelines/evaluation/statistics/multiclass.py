@@ -29,7 +29,7 @@ def make_log_loss(label: Array, score: Array) -> WeightedMetric:
 
 
 def make_accuracy(label: Array, score: Array) -> WeightedMetric:
-    """Make the share of rows whose class has the largest probability. If several classes have it, the first counts."""
+    """Make the share of rows whose class has the largest probability; of equal probabilities, the first is used."""
     return make_mean((find_predicted_classes(score) == label).astype(np.float64))
 
 
@@ -61,7 +61,7 @@ def make_recall(label: Array, score: Array, class_index: int) -> WeightedSums:
     rows = np.flatnonzero(label == class_index)
     hits = (find_predicted_classes(score[rows]) == class_index).astype(np.float64)
     terms: list[RowValues] = [(rows, hits), (rows, np.ones(len(rows)))]
-    return WeightedSums(terms, lambda total, count: divide(total, count, np.nan))
+    return WeightedSums(terms, lambda hits, class_rows: divide(hits, class_rows, np.nan))
 
 
 def measure_top_class(label: Array, score: Array) -> tuple[Array, Array]:
@@ -76,8 +76,9 @@ def find_predicted_classes(score: Array) -> Array:
 
 def _make_f1(label: Array, predicted_classes: Array, class_index: int) -> WeightedSums:
     is_label, is_predicted = label == class_index, predicted_classes == class_index
+    # 2 TP / (2 TP + FP + FN) = TP / ((predicted + label) / 2)
     terms: list[RowValues] = [
         (ALL_ROWS, (is_label & is_predicted).astype(np.float64)),
         (ALL_ROWS, (is_label.astype(np.float64) + is_predicted) / 2),
     ]
-    return WeightedSums(terms, lambda total, count: divide(total, count, np.nan))
+    return WeightedSums(terms, lambda hits, mean_rows: divide(hits, mean_rows, np.nan))

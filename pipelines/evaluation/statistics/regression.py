@@ -44,9 +44,9 @@ def make_r2(label: Array, score: Array) -> WeightedMetric:
 
 
 def make_median_ae(label: Array, score: Array) -> WeightedMetric:
-    """Make the median absolute error, in units of the label. If two errors are in the middle, it is their mean.
+    """Make the median absolute error, in units of the label. If two errors are in the middle, take their mean.
 
-    A draw without weights is NaN.
+    For a draw whose weights are all 0, the metric is NaN.
     """
     errors = np.abs(score - label)
     order = np.argsort(errors, kind="stable")
@@ -88,5 +88,6 @@ def make_share_below(label: Array, score: Array) -> WeightedMetric:
 
 
 def _combine_r2(error: Array, square: Array, total: Array, rows: Array) -> Array:
+    """Compute R2 from the weighted sums of the terms of `make_r2`."""
     variation = square - divide(total**2, rows, np.nan)
     return 1 - divide(error, variation, np.nan)

@@ -65,7 +65,7 @@ def draw_multinomial(total: int, cells: int, size: int, random: np.random.Genera
 
     Poisson counts are multinomial given their sum. So this draws Poisson counts whose sum has a mean a little below
     `total`, and adds the missing items one by one. numpy's own multinomial is exact too, but several times slower at
-    this shape. It draws only the rows whose Poisson counts sum to more than `total`.
+    this shape. It is used only for the rows whose Poisson counts sum to more than `total`.
 
     Returns:
         Counts of shape (size, cells); each row sums to `total`.

@@ -1,9 +1,9 @@
 """Estimate differences of means in a running test, with intervals that are valid however often they are read.
 
 The intervals are asymptotic confidence sequences (Waudby-Smith, Arbour, Sinha, Kennedy & Ramdas 2024, Annals of
-Statistics 52, theorem 2.2): with probability 1 - alpha, the true difference is inside the interval at every look, and
-the test may be stopped at any look. An interval for one look, such as Wald's, misses the true difference at some look
-with a probability that grows with the number of looks.
+Statistics 52, theorem 2.2): with probability 1 - alpha, the true difference is inside the interval at every look, that
+is, whenever the interval is read, and the test may be stopped at any look. An interval for one look, such as Wald's,
+misses the true difference at some look with a probability that grows with the number of looks.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from pipelines.evaluation.statistics.estimate import compute_quantile
 from pipelines.evaluation.statistics.inputs import Array
 
 PLANNED_ROWS = 10_000
-"""Number of rows at which an interval is narrowest for its data, unless the caller gives another number."""
+"""Number of rows for which the width of an interval is optimized, unless the caller gives another number."""
 
 LAG_FACTOR = 1.3
-"""Number of lags, as a multiple of the root of the number of days."""
+"""Number of lags, as a multiple of the square root of the number of days."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class DailySums:
     """Sums of the squared values."""
 
     def select_first(self, days: int) -> DailySums:
-        """Return the sums of the first days."""
+        """Return the sums of the first `days` days."""
         return DailySums(self.rows[:days], self.total[:days], self.squares[:days])
 
     @property
@@ -150,7 +150,7 @@ def _compute_day_error(samples: Sequence[DailySums]) -> float:
     """Compute the standard error with days as units, 0 for one day. Days that follow each other may be related.
 
     The variance is Newey & West's (1987, Econometrica 55), with as many lags as Lazarus, Lewis, Stock & Watson (2018,
-    Journal of Business & Economic Statistics 36) advise. It is corrected for the bias that it has for unrelated days.
+    Journal of Business & Economic Statistics 36) advise. The variance is corrected for its bias for unrelated days.
     """
     influences = samples[-1].influences - (samples[0].influences if len(samples) > 1 else 0.0)
     days = len(influences)

@@ -16,7 +16,7 @@ RowValues = tuple[Array | slice, Array]
 """The rows over which a sum is taken, and the value of each of these rows."""
 WeightedMetric = Callable[[Array], Array]
 """Takes weights of rows, shape (draws, rows), and returns the metric of each draw, shape (draws,). A draw is a vector
-of weights: a resample of the bootstrap, or all rows without a group."""
+of weights: a resample of the bootstrap, or all rows except those of one group."""
 MetricMaker = Callable[[Array, Array], WeightedMetric]
 """Takes labels of shape (rows,), and scores; returns the metric as a function of weights."""
 ALL_ROWS = slice(None)
@@ -34,7 +34,7 @@ class WeightedSums:
 
     def __call__(self, weights: Array) -> Array:
         """Compute the metric of each draw from weights of rows, shape (draws, rows)."""
-        return self.combine(*(weights[:, members] @ values for members, values in self.terms))
+        return self.combine(*(weights[:, rows] @ values for rows, values in self.terms))
 
     def build_group_metric(self, groups: Array, group_count: int) -> WeightedSums:
         """Return the metric as a function of weights of groups, shape (draws, group_count).
@@ -43,12 +43,12 @@ class WeightedSums:
             groups: group of each row, from 0 to group_count - 1.
             group_count: number of groups.
         """
-        sums = (np.bincount(groups[members], values, group_count) for members, values in self.terms)
+        sums = (np.bincount(groups[rows], values, group_count) for rows, values in self.terms)
         return WeightedSums([(ALL_ROWS, values) for values in sums], self.combine)
 
 
 class WeightedAuc:
-    """The AUC: the weighted share of pairs of a 1 and a 0 in the right order; a tie counts one half."""
+    """The AUC: the weighted share of pairs of a row of label 1 and one of label 0 in the right order. A tie is half."""
 
     def __init__(self, label: Array, score: Array) -> None:
         zeros = np.flatnonzero(~label)
@@ -86,8 +86,8 @@ class WeightedAuc:
             pairs = (cumulative_counts[self._lower] + cumulative_counts[self._lower_or_equal]) / 2
             wins[:, group] = np.bincount(groups_of_ones, pairs, group_count)
         ones, zeros = (
-            np.bincount(members, minlength=group_count).astype(np.float64)
-            for members in (groups_of_ones, groups_of_zeros)
+            np.bincount(row_groups, minlength=group_count).astype(np.float64)
+            for row_groups in (groups_of_ones, groups_of_zeros)
         )
         return lambda counts: divide(((counts @ wins) * counts).sum(axis=1), (counts @ ones) * (counts @ zeros), np.nan)
 

@@ -37,7 +37,7 @@ BINS = 10
 
 
 def make_auc(label: Array, score: Array) -> WeightedMetric:
-    """Make the area under the ROC curve: the share of pairs of a 1 and a 0 in the right order; a tie is half."""
+    """Make the AUC (ROC): the share of pairs of label 1 and label 0 in the right order. A tie is half."""
     return WeightedAuc(label, score)
 
 
@@ -79,7 +79,7 @@ def make_ece(label: Array, score: Array) -> WeightedMetric:
     """
     gap = validate_probabilities(score) - label
     terms: list[RowValues] = [(ALL_ROWS, np.ones(len(label)))]
-    terms += [(members, gap[members]) for members in split_into_bins(score)]
+    terms += [(bin_rows, gap[bin_rows]) for bin_rows in split_into_bins(score)]
     return WeightedSums(terms, lambda rows, *gaps: divide(np.abs(gaps).sum(axis=0), rows, np.nan))
 
 
@@ -127,36 +127,38 @@ class Metric:
     task: Task = "binary"
     """Task of the models that the metric measures."""
     is_share: bool = False
-    """Whether the metric can be any number from 0 to 1, both included. Its interval then has the same limits."""
+    """Whether the metric can be any number from 0 to 1, both included. Its interval then has these limits, too."""
     quantiles: Sequence[str] = ()
     """Names of the quantiles that the metric measures instead of scores. `make` then takes shape (rows, quantiles)."""
 
 
 BINARY_METRICS: Mapping[str, Metric] = {
-    "auc": Metric(make_auc, True, is_share=True),
-    "pr_auc": Metric(make_pr_auc, True, is_share=True),
-    "log_loss": Metric(make_log_loss, False),
-    "brier": Metric(make_brier, False, is_share=True),
-    "ece": Metric(make_ece, False),
-    "accuracy": Metric(make_accuracy, True, is_share=True),
-    "precision": Metric(make_precision, True, is_share=True),
-    "recall": Metric(make_recall, True, is_share=True),
-    "f1": Metric(make_f1, True, is_share=True),
+    "auc": Metric(make_auc, greater_is_better=True, is_share=True),
+    "pr_auc": Metric(make_pr_auc, greater_is_better=True, is_share=True),
+    "log_loss": Metric(make_log_loss, greater_is_better=False),
+    "brier": Metric(make_brier, greater_is_better=False, is_share=True),
+    "ece": Metric(make_ece, greater_is_better=False),
+    "accuracy": Metric(make_accuracy, greater_is_better=True, is_share=True),
+    "precision": Metric(make_precision, greater_is_better=True, is_share=True),
+    "recall": Metric(make_recall, greater_is_better=True, is_share=True),
+    "f1": Metric(make_f1, greater_is_better=True, is_share=True),
 }
 REGRESSION_METRICS: Mapping[str, Metric] = {
-    "rmse": Metric(regression.make_rmse, False, "regression"),
-    "mae": Metric(regression.make_mae, False, "regression"),
-    "median_ae": Metric(regression.make_median_ae, False, "regression"),
-    "r2": Metric(regression.make_r2, True, "regression"),
-    "bias": Metric(regression.make_bias, None, "regression"),
+    "rmse": Metric(regression.make_rmse, greater_is_better=False, task="regression"),
+    "mae": Metric(regression.make_mae, greater_is_better=False, task="regression"),
+    "median_ae": Metric(regression.make_median_ae, greater_is_better=False, task="regression"),
+    "r2": Metric(regression.make_r2, greater_is_better=True, task="regression"),
+    "bias": Metric(regression.make_bias, greater_is_better=None, task="regression"),
 }
 MULTICLASS_METRICS: Mapping[str, Metric] = {
-    "log_loss": Metric(multiclass.make_log_loss, False, "multiclass"),
-    "macro_auc": Metric(multiclass.make_macro_auc, True, "multiclass", is_share=True),
-    "accuracy": Metric(multiclass.make_accuracy, True, "multiclass", is_share=True),
-    "balanced_accuracy": Metric(multiclass.make_balanced_accuracy, True, "multiclass", is_share=True),
-    "macro_f1": Metric(multiclass.make_macro_f1, True, "multiclass", is_share=True),
-    "ece": Metric(make_top_ece, False, "multiclass"),
+    "log_loss": Metric(multiclass.make_log_loss, greater_is_better=False, task="multiclass"),
+    "macro_auc": Metric(multiclass.make_macro_auc, greater_is_better=True, task="multiclass", is_share=True),
+    "accuracy": Metric(multiclass.make_accuracy, greater_is_better=True, task="multiclass", is_share=True),
+    "balanced_accuracy": Metric(
+        multiclass.make_balanced_accuracy, greater_is_better=True, task="multiclass", is_share=True
+    ),
+    "macro_f1": Metric(multiclass.make_macro_f1, greater_is_better=True, task="multiclass", is_share=True),
+    "ece": Metric(make_top_ece, greater_is_better=False, task="multiclass"),
 }
 CLASS_METRICS: Mapping[str, Callable[..., WeightedMetric]] = {
     "recall": multiclass.make_recall,
@@ -165,7 +167,7 @@ CLASS_METRICS: Mapping[str, Callable[..., WeightedMetric]] = {
 """Maps the beginning of the name of each metric of one class to the function that makes the metric from the class's
 index."""
 MEANS_OVER_CLASSES = ("macro_auc", "balanced_accuracy", "macro_f1")
-"""Metrics in which a class with few rows counts as much as any other."""
+"""Metrics in which a class with few rows has the same weight as any other class."""
 METRICS: Mapping[Task, Mapping[str, Metric]] = {
     "binary": BINARY_METRICS,
     "multiclass": MULTICLASS_METRICS,
@@ -181,10 +183,13 @@ def list_metrics(task: Task, classes: Sequence[str] = (), quantiles: Sequence[st
         task: what the models predict.
         classes: classes of a multiclass model. Each class has two metrics, such as recall/late and auc/late.
         quantiles: names of the quantiles of a regression, such as 0.1, ascending. Each has a pinball loss, such as
-            pinball/0.1; `pinball` is their mean. Each pair that adds up to 1 has a coverage, such as coverage/0.1-0.9.
+            pinball/0.1; `pinball` is the mean of these losses. Each pair of quantiles that adds up to 1 has a coverage,
+            such as coverage/0.1-0.9.
     """
     class_metrics = {
-        f"{prefix}/{name}": Metric(partial(make, class_index=index), True, "multiclass", is_share=True)
+        f"{prefix}/{name}": Metric(
+            partial(make, class_index=index), greater_is_better=True, task="multiclass", is_share=True
+        )
         for prefix, make in CLASS_METRICS.items()
         for index, name in enumerate(classes)
     }
@@ -195,17 +200,17 @@ def _list_quantile_metrics(names: Sequence[str]) -> dict[str, Metric]:
     loss_quantiles = {PINBALL: tuple(names), **{f"{PINBALL}/{name}": (name,) for name in names}} if names else {}
     metrics = {
         metric: Metric(
-            partial(regression.make_pinball, quantiles=[float(name) for name in members]),
+            partial(regression.make_pinball, quantiles=[float(name) for name in measured_names]),
             greater_is_better=False,
             task="regression",
-            quantiles=members,
+            quantiles=measured_names,
         )
-        for metric, members in loss_quantiles.items()
+        for metric, measured_names in loss_quantiles.items()
     }
     pairs = [(low, high) for low in names for high in names if float(low) < 0.5 and is_symmetric_pair(low, high)]
     coverages = {
         f"{COVERAGE}/{low}-{high}": Metric(
-            regression.make_coverage, None, "regression", is_share=True, quantiles=(low, high)
+            regression.make_coverage, greater_is_better=None, task="regression", is_share=True, quantiles=(low, high)
         )
         for low, high in pairs
     }
@@ -239,11 +244,11 @@ def is_class_or_quantile_metric(metric: str, task: Task) -> bool:
 
 
 def find_metric(metric: str | MetricMaker | Metric) -> Metric:
-    """Return the metric of that name. If several tasks have it, return the metric of binary models.
+    """Return the metric of this name. If several tasks have the name, return the metric of binary models.
 
-    A maker becomes a metric of binary models; a metric is returned unchanged.
+    A function that makes a metric becomes a metric of binary models. A `Metric` is returned unchanged.
 
-    For a threshold other than 0.5, give a maker such as `functools.partial(make_f1, threshold=0.3)`.
+    For a threshold other than 0.5, give a function such as `functools.partial(make_f1, threshold=0.3)`.
 
     Raises:
         SpecError: no metric has this name. A retry cannot help.
@@ -251,7 +256,7 @@ def find_metric(metric: str | MetricMaker | Metric) -> Metric:
     if isinstance(metric, Metric):
         return metric
     if callable(metric):
-        return Metric(metric, None)
+        return Metric(metric, greater_is_better=None)
     known_metrics = {**MULTICLASS_METRICS, **REGRESSION_METRICS, **BINARY_METRICS}
     if metric not in known_metrics:
         raise SpecError(f"there is no metric {metric!r}.", f"Use one of: {', '.join(known_metrics)}.")
@@ -261,7 +266,7 @@ def find_metric(metric: str | MetricMaker | Metric) -> Metric:
 def compute_metric(
     label: Array, score: Array, metric: str | MetricMaker | Metric, weights: Array | None = None
 ) -> float:
-    """Compute a metric of weighted rows; without weights, each row counts once.
+    """Compute a metric of weighted rows; without weights, each row has the weight 1.
 
     Raises:
         DataError: the rows are not valid, or a weight is negative or not finite. A retry cannot help.
@@ -276,5 +281,6 @@ def compute_metric(
 
 
 def _make_share(part: Array, total: Array) -> WeightedMetric:
+    """Make the weighted sum of `part` divided by that of `total`; 0 if the latter is 0."""
     terms: list[RowValues] = [(ALL_ROWS, part.astype(np.float64)), (ALL_ROWS, total)]
     return WeightedSums(terms, lambda numerator, denominator: divide(numerator, denominator, 0.0))

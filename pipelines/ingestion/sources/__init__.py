@@ -44,6 +44,7 @@ _MODULES = {
     **dict.fromkeys(("HttpSource", "HttpChanges"), "web.api"),
     **dict.fromkeys(("OnePage", "PageNumber", "Offset", "CursorToken", "LinkHeader"), "web.pages"),
 }
+"""Maps each name of this package to the module that defines it."""
 
 
 def __getattr__(name: str) -> Any:

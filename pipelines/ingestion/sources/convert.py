@@ -35,7 +35,7 @@ class Position:
     origin: str
     """File, page or table of the batch."""
     row: int = 1
-    """Number of its first row."""
+    """Number of the batch's first row, from 1."""
 
 
 def convert_batch(
@@ -104,7 +104,7 @@ def to_days(array: pa.Array, name: str, position: Position) -> pa.Array:
     """
     if array.null_count:
         index = pc.index(pc.is_null(array), True).as_py()
-        raise _build_bad_value_error(None, name, position, index, "names no day", "")
+        raise _build_bad_value_error(None, name, position, index, problem="names no day", hint="")
     if pa.types.is_timestamp(array.type):
         return array.cast(pa.timestamp("us")).cast(pa.date32(), safe=False)
     return convert_column(array, pa.date32(), Zone(), name, position)
@@ -161,7 +161,7 @@ def _convert(array: pa.Array, data_type: pa.DataType, zone: Zone) -> pa.Array:
     if pa.types.is_boolean(array.type) and not pa.types.is_string(data_type):
         raise pa.ArrowInvalid("a boolean is not a number")
     if pa.types.is_decimal(data_type) and pa.types.is_integer(array.type):
-        array = array.cast(pa.string())  # pyarrow 25 casts integers only to decimals that hold all integers
+        array = array.cast(pa.string())  # pyarrow 25 casts integers only to decimals that can hold any integer
     return array.cast(data_type)
 
 
@@ -189,7 +189,7 @@ def _build_value_by_value(
             arrays.append(_convert(array, data_type, zone) if data_type else array)
         except (BadValueError, pa.ArrowException, OverflowError, ValueError, TypeError):
             problem = f"is not of type {data_type}" if data_type else "is of another type than the values before it"
-            raise _build_bad_value_error(value, name, position, index, problem, "") from None
+            raise _build_bad_value_error(value, name, position, index, problem, hint="") from None
     return pa.concat_arrays(arrays)
 
 

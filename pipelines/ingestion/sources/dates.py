@@ -9,8 +9,9 @@ from pipelines.partitions import Hour, Partition, get_date, get_unit
 from pipelines.window import Unit
 
 DATE_PLACEHOLDER = re.compile(r"\{date(?::([^{}]*))?\}")
+"""A placeholder {date} or {date:FORMAT}; its group 1 is the format."""
 FORMATS: dict[Unit, str] = {"hour": "%Y-%m-%dT%H", "day": "%Y-%m-%d", "month": "%Y-%m"}
-"""Format of a placeholder {date} that names none, for each unit of partitions."""
+"""Maps each unit of partitions to the format of a placeholder {date} that has no format of its own."""
 
 
 def fill_date(pattern: str, partition: Partition) -> str:

@@ -19,12 +19,12 @@ class Layout:
 
     Args:
         columns: type of each required column, by its name.
-        extra: whether other columns are read too, in types inferred from the first rows, or ignored.
+        extra: `take`: other columns are read too, in types inferred from the first rows; `ignore`: they are not read.
         delimiter: character between the values of a CSV.
         encoding: encoding of a CSV or of JSON lines.
         nulls: texts in a CSV that mean that a value is missing.
         decimal_point: character before the decimals of a number in a CSV.
-        final_newline: whether a CSV must end with a newline. If it does not, its last value may be truncated.
+        final_newline: whether a CSV must end with a newline. Without a newline, the last value may be truncated.
         columns_without_null_texts: text columns of a CSV to which `nulls` does not apply. In these columns only an
             empty value is missing, because a text such as `NA` may be a value.
     """

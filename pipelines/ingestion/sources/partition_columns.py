@@ -29,8 +29,8 @@ def add_partition_columns(
         timezone: time zone in which the days of the column's timestamps begin; empty: UTC.
 
     Raises:
-        DataError: a row has no day, hour or month, or the batch has another column of the same name. A retry cannot
-            help.
+        DataError: a row has no day, hour or month, or another column of the batch is already called `date` or `hour`. A
+            retry cannot help.
     """
     if name:
         columns = compute_columns(batch[name], name, position, unit, timezone)
@@ -96,7 +96,7 @@ def describe_partition(batch: pa.RecordBatch, index: int, unit: Unit) -> str:
 
 
 def _check_no_day_is_lost(array: pa.Array, days: pa.Array, position: Position) -> None:
-    """Refuse to replace the column `date` if it has days within a month, and the new column has the first of the month.
+    """Refuse to replace days in the column `date` by the first days of their months: the days would be lost.
 
     Raises:
         DataError: a day would be lost. A retry cannot help.

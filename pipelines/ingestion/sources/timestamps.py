@@ -16,6 +16,7 @@ UTC = pa.timestamp("us", tz="UTC")
 OFFSET_PATTERN = r"[ T]\d\d.*(Z|[+-]\d\d(:?\d\d)?)$"
 """Pattern of the end of an ISO 8601 text that has an offset."""
 Ambiguous = Literal["refuse", "earliest", "latest"]
+"""What to do with a local time that occurs twice, when clocks go back: refuse it, or choose one of the two moments."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ class BadValueError(Exception):
 
 
 def to_utc(array: pa.Array, zone: Zone) -> pa.Array:
-    """Convert timestamps, or texts, to UTC. A time without an offset is taken as local time of the zone.
+    """Convert timestamps, or texts, to UTC. A time without an offset is treated as local time of the zone.
 
     Raises:
         BadValueError: a time has no offset and there is no zone, or the time does not exist or occurs twice in the

@@ -45,7 +45,7 @@ class TrueFalse:
         return getattr(self.source, "partition", "day")
 
     def find_day_range(self) -> Days | None:
-        """Return the first and the last day of the other source; None if it does not know them."""
+        """Return the first and the last day of the other source; None if they are not known."""
         find_day_range: Any = getattr(self.source, "find_day_range", None)
         return find_day_range() if find_day_range else None
 

@@ -1,4 +1,4 @@
-"""Measure the drift of a window against the reference, and decide whether it is an alarm.
+"""Measure the drift of a window against the reference, and decide whether there is an alarm.
 
 All functions are pure: they take arrays of counts. Importing the package loads only what a decision needs. The modules
 that measure, such as `columns` and `performance`, load numpy and scipy.

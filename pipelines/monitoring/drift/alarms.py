@@ -19,7 +19,7 @@ MAX_EXPLAINED = 5
 NO_DRIFT = "nothing drifted"
 """Reason of a decision without an alarm if no effect is over its bound."""
 Breaches = dict[str, Finding]
-"""Column to finding, for the findings of a window that are significantly over their bounds.
+"""Maps each column to its finding, for the findings of a window that are significantly over their bounds.
 
 If a column has several such findings, only the one furthest over its bound is included.
 """
@@ -30,6 +30,7 @@ class Decision:
     """The decision on a day."""
 
     day: str
+    """Last day of the window, YYYY-MM-DD."""
     outcome: Outcome
     """`drift`: there is an alarm. `none`: there is no alarm. `undecided`: the window has too few rows to decide."""
     reasons: tuple[str, ...]
@@ -44,20 +45,20 @@ class Decision:
 
 
 def decide(history: Sequence[WindowResult], policy: Policy) -> Decision:
-    """Decide on the day of the last window.
+    """Decide whether there is an alarm on the day of the last window.
 
     Args:
         history: windows since the reference was made, oldest first, up to the day to decide on.
         policy: bounds of the decision.
     """
-    decision = Decision("", "undecided", ("there are no windows",), ())
+    decision = Decision(day="", outcome="undecided", reasons=("there are no windows",), drifted_columns=())
     for decision in decide_each(history, policy):  # noqa: B007
         pass
     return decision
 
 
 def decide_each(history: Sequence[WindowResult], policy: Policy) -> Iterator[Decision]:
-    """Decide on the day of each window, in order: the n-th decision equals `decide` on the first n windows."""
+    """Decide for the day of each window, in order: the n-th decision equals `decide` on the first n windows."""
     recent_breaches: deque[Breaches] = deque(maxlen=policy.of_last)
     alarm_columns: frozenset[str] = frozenset()
     for window in history:
@@ -83,7 +84,7 @@ def find_breaches(window: WindowResult, policy: Policy) -> Breaches:
 
 
 def get_bound(finding: Finding, policy: Policy) -> float | None:
-    """Return the smallest effect that counts as drift; None if the policy sets no bound for the measure.
+    """Return the smallest effect that is treated as drift; None if the policy sets no bound for the measure.
 
     If a column vanished, its effect and its bound are both 1, so the effect always reaches the bound.
     """
@@ -91,7 +92,7 @@ def get_bound(finding: Finding, policy: Policy) -> float | None:
 
 
 def compute_bound_ratio(finding: Finding | None, policy: Policy) -> float:
-    """Divide the effect by its bound: at least 1 if it reaches the bound, 0 if finding, effect or bound is missing."""
+    """Divide the effect by its bound: 1 or more if the effect reaches it; 0 if finding, effect or bound is missing."""
     bound = get_bound(finding, policy) if finding else None
     return finding.effect / bound if finding and finding.effect is not None and bound else 0.0
 
@@ -115,6 +116,7 @@ def _is_testable(finding: Finding, policy: Policy) -> bool:
 def _adjust_findings(window: WindowResult, policy: Policy) -> dict[Finding, float]:
     """Return the tested findings of a window with their adjusted p-values."""
     findings = [finding for finding in window.findings if _is_testable(finding, policy)]
+    # A testable finding has a p-value; `or 0.0` is for the type checker.
     adjusted_p_values = adjust_p_values([finding.p_value or 0.0 for finding in findings])
     return dict(zip(findings, adjusted_p_values, strict=True))
 
@@ -128,7 +130,7 @@ def _find_continued_alarms(window: WindowResult, alarm_columns: frozenset[str], 
 def _find_new_alarms(recent_breaches: Sequence[Breaches], policy: Policy) -> frozenset[str]:
     """Find the columns with a breach in the newest window and in at least `policy.at_least` of the recent windows.
 
-    Return none if the weights of these columns add up to less than `policy.min_weight`.
+    Return no columns if the weights of these columns add up to less than `policy.min_weight`.
     """
     newest_breaches = recent_breaches[-1]
     lasting_columns = frozenset(

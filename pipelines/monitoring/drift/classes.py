@@ -32,7 +32,7 @@ class ClassDays:
     labelled: Array
     """Rows that have the class as label."""
     hits: Array
-    """Rows that have the class as label, and are predicted as it."""
+    """Rows that have the class as label, and are predicted as the class."""
     bins: Array
     """Rows in each bin of the probability of the class."""
     expected: Array
@@ -86,7 +86,7 @@ def _name_column(days: ClassDays) -> str:
 
 
 def _build_mean(sums: Array, rows: Array, squares: float, alpha: float) -> Performance | None:
-    """Build the estimate of a mean over rows.
+    """Build the estimate of a mean over rows; None if there are fewer than `MIN_ROWS` rows.
 
     Args:
         sums: sum of the values of the rows of each day, shape (days,).
@@ -116,10 +116,10 @@ def _estimate_macro_auc(classes: Sequence[ClassDays], alpha: float) -> Performan
     if any(not MIN_ROWS <= days.expected.sum() <= days.bins.sum() - MIN_ROWS for days in classes):
         return None
     counts = np.stack([np.stack([days.bins - days.expected_bins, days.expected_bins], axis=-1) for days in classes])
-    total, scores = counts.sum(axis=1), np.empty(0)
+    total, scores = counts.sum(axis=1), np.empty(0)  # `compute_auc` does not use the scores
     leave_one_out = compute_auc(total[:, np.newaxis] - counts, scores).mean(axis=0)
     if not np.isfinite(leave_one_out).all():
-        leave_one_out = np.zeros(1)
+        leave_one_out = np.zeros(1)  # as for a single day: no variance between days
     # The error of a mean is at most the mean of the errors.
     aucs = [
         estimate_performance(days.bins, _compute_bin_probabilities(days), alpha)["estimated_auc"] for days in classes
@@ -130,6 +130,7 @@ def _estimate_macro_auc(classes: Sequence[ClassDays], alpha: float) -> Performan
 
 
 def _compute_bin_probabilities(days: ClassDays) -> Array:
+    """Compute the mean calibrated probability of the rows in each bin; 0 for a bin without rows."""
     rows = days.bins.sum(axis=0)
     return np.asarray(np.divide(days.expected_bins.sum(axis=0), rows, out=np.zeros(len(rows)), where=rows > 0))
 

@@ -34,7 +34,7 @@ def examine_column(column: ComparedColumn) -> tuple[Finding, ...]:
         return (_build_empty_finding(column, "missing_column", "the reference does not have this column"),)
     if column.window is None:
         note = "the column is missing in the window, or has another type"
-        return (Finding(column.name, "missing_column", 1.0, 0.0, column.weight, note),)
+        return (Finding(column.name, "missing_column", effect=1.0, p_value=0.0, weight=column.weight, note=note),)
     reference = seasonal.reweight(column.reference, column.window)
     if column.kind == "label":
         return (_measure_rate(column, "label_rate", reference, column.window, reference.bins, column.window.bins),)
@@ -46,7 +46,7 @@ def examine_column(column: ComparedColumn) -> tuple[Finding, ...]:
 
 
 def _build_empty_finding(column: ComparedColumn, measure: Measure, note: str) -> Finding:
-    return Finding(column.name, measure, None, None, column.weight, note)
+    return Finding(column.name, measure, effect=None, p_value=None, weight=column.weight, note=note)
 
 
 def _measure_distribution(column: ComparedColumn, reference: Counts, window: Counts) -> Iterator[Finding]:
@@ -84,7 +84,7 @@ def _compute_chi_square_measures(
 
     Args:
         all_bins: counts of the reference and of the window in all bins, for the effects.
-        pooled_bins: the same in pooled bins, for the statistics.
+        pooled_bins: the same counts in pooled bins, for the statistics.
     """
     sample_factor = float(distances.compute_sample_factor(*pooled_bins))
     chi_square = float(distances.compute_chi_square(*pooled_bins))
@@ -111,7 +111,7 @@ def _measure_ordered_bins(column: ComparedColumn, reference: Counts, window: Cou
     if column.edges is not None and len(column.edges):
         effect = distances.compute_wasserstein(reference.total, window.total, column.edges)
         note = "" if effect is not None else "the reference has only one value"
-        yield Finding(column.name, "wasserstein", effect, None, column.weight, note)
+        yield Finding(column.name, "wasserstein", effect, p_value=None, weight=column.weight, note=note)
 
 
 def _measure_unseen(column: ComparedColumn, reference: Counts, window: Counts) -> Iterator[Finding]:
@@ -142,8 +142,8 @@ def _measure_rate(
         measure: name of the rate.
         reference: counts of the reference.
         window: counts of the window.
-        reference_rows: rows of the reference without and with the property, shape (days, 2).
-        window_rows: the same for the window.
+        reference_rows: rows of the reference without and with the property whose rate is measured, shape (days, 2).
+        window_rows: the same rows of the window.
     """
     totals = reference_rows.sum(axis=0), window_rows.sum(axis=0)
     if not all(total.sum() for total in totals):

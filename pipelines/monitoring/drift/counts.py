@@ -1,4 +1,4 @@
-"""Hold the counts of one column in fixed bins, for each day of the reference or of a window."""
+"""Define the counts of one column in fixed bins, for each day of the reference or of a window."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ Array = np.ndarray[Any, Any]
 ANY_DAY = 7
 """Number that takes the place of the weekday (0 to 6) if weekdays are not used."""
 Kind = Literal["numeric", "category", "label"]
+"""Kind of a column that is compared."""
 
 
 @dataclass(frozen=True)
 class Counts:
-    """Number of rows in each bin, for each day, oldest first. Without days, rows count as independent.
+    """Number of rows in each bin, for each day, oldest first. Without days, rows are treated as independent.
 
     Raises:
         DataError: a count is below 0 or not a number, or the shapes do not fit. A retry cannot help.
@@ -81,7 +82,7 @@ class ComparedColumn:
     reference: Counts | None
     """None: the reference does not have the column."""
     window: Counts | None
-    """None: the window does not have the column, or it has another type."""
+    """None: the window does not have the column, or has it with another type."""
     edges: Array | None = None
     """Edges of the bins of a numeric column, increasing; one fewer than bins. The first bin is below the first edge."""
     weight: float = 1.0

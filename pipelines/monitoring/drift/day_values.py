@@ -1,7 +1,7 @@
 """Estimate the error of a mean over days, if each day is correlated with the day before.
 
 A day's value has two parts: the day effect, which all rows of the day share (for flights, the weather), and the noise
-of the single rows. The effects of consecutive days are correlated; their noise is independent.
+of the single rows. The effects of consecutive days are correlated; the noise of different days is independent.
 
 The day effects are modelled as an autoregression of order 1. Its one parameter can be estimated from some 30 days. The
 module `dispersion`, for matrices of counts, adds up the covariances of a few lags instead. A few lags are not enough if
@@ -18,10 +18,10 @@ import numpy as np
 from pipelines.monitoring.drift.counts import Array
 
 MIN_CORRELATION, MAX_CORRELATION = -0.3, 0.95
-"""Limits of the estimated correlation of consecutive days. An estimate beyond them is due to chance. Below the lower
-limit it could make the error of the mean almost 0, above the upper limit almost infinite."""
+"""Limits of the estimated correlation of consecutive days. An estimate beyond them is due to chance. A lower
+correlation could make the error of the mean almost 0, a higher one almost infinite."""
 MIN_DAY_EFFECT_SHARE = 0.75
-"""Smallest share of the variance of a day's value that is attributed to the day effect. The rest is noise of the rows.
+"""Smallest share of the variance of a day's value that is attributed to the day effect. The rest is the rows' noise.
 
 The noise is independent from day to day, so the values are less correlated than the day effects. The correlation of the
 day effects is the correlation of the values, divided by the day effect's share. Division by a smaller share would
@@ -48,7 +48,7 @@ class MeanError:
 
     se: float
     degrees_of_freedom: float
-    """Degrees of freedom of the error, for Student's t. A higher correlation of consecutive days gives fewer."""
+    """Degrees of freedom of the error, for Student's t. A higher correlation of consecutive days means fewer."""
 
 
 def estimate_error(samples: Sequence[DayValues]) -> MeanError:
@@ -58,7 +58,7 @@ def estimate_error(samples: Sequence[DayValues]) -> MeanError:
     sample has its own `row_variance`. The estimated correlation is corrected for its bias (Kendall 1954, Biometrika 41;
     Marriott & Pope 1954, ibid.). The variance of a mean is that of an autoregression (Bayley & Hammersley 1946, J. R.
     Stat. Soc. 8). The degrees of freedom follow from the variance of the estimated variance (Satterthwaite 1946), which
-    the delta method gives.
+    is computed by the delta method.
 
     Args:
         samples: one or two samples. If no sample has two days, the error is that of independent rows.

@@ -20,8 +20,8 @@ from pipelines.monitoring.drift import distances
 from pipelines.monitoring.drift.counts import Array
 
 LAGS = 3
-"""Largest lag, in days, at which days are taken as correlated. The weight of a covariance decreases with its lag (Newey
-& West 1987, Econometrica 55)."""
+"""Largest lag, in days, at which days are treated as correlated. The weight of a covariance decreases with its lag
+(Newey & West 1987, Econometrica 55)."""
 LAG_WEIGHTS = [1 - lag / (LAGS + 1) for lag in range(1, LAGS + 1)]
 """Bartlett weight of the covariance at each lag, from 1 on."""
 VARIANCE_FACTOR = 1 + 2 * sum(weight**2 for weight in LAG_WEIGHTS)
@@ -34,11 +34,11 @@ class NullDistribution:
 
     effects: Array
     """Matrix of design effects, shape (..., bins, bins): the covariance of the bins, each divided by the square root
-    of its share. For independent rows it is a projection."""
+    of its share. For independent rows, the matrix is a projection."""
     share: Array
     """Share of each bin in both samples together, shape (..., bins)."""
     degrees_of_freedom: float
-    """Degrees of freedom of the estimate: an effective number of days. If it is 0, rows count as independent."""
+    """Degrees of freedom of the estimate: an effective number of days. If 0, rows are treated as independent."""
 
     def compute_chi_square_p_value(self, statistic: Array) -> Array:
         """Compute the p-value of a statistic that is chi-square with bins - 1 degrees of freedom for independent rows.
@@ -53,7 +53,7 @@ class NullDistribution:
             np.where(is_positive, np.trace(power, axis1=-2, axis2=-1), 1.0) for power in (square, square @ self.effects)
         )
         # If no eigenvalue is negative, the degrees of freedom are at most as many as the eigenvalues. An estimated
-        # eigenvalue may be negative, so they are limited to this number.
+        # eigenvalue may be negative, so the degrees of freedom are limited to this number.
         degrees_of_freedom = np.minimum(
             trace_of_square**3 / np.maximum(trace_of_cube, 1e-9) ** 2, np.maximum((self.share > 0).sum(axis=-1) - 1, 1)
         )

@@ -1,7 +1,7 @@
-"""Compute distances between two vectors of counts: those of the reference and those of a window.
+"""Compute distances between the counts of two sides: the reference and a window.
 
-The last axis of an array has the bins. The functions that return an array broadcast over the other axes. If one side
-has no rows, the distance is 0.
+The last axis of each array is that of the bins. The functions that return an array broadcast over the other axes. If
+one side has no rows, the distance is 0.
 """
 
 from __future__ import annotations
@@ -65,8 +65,9 @@ def compute_sample_factor(reference: Array, window: Array) -> Array:
 def compute_fisher_p_value(reference: Array, window: Array) -> float:
     """Compute the two-sided p-value of Fisher's exact test of a 2 x 2 table. Use it if few rows are expected in a cell.
 
-    It is computed from ratios of neighbouring probabilities: scipy 1.17 takes minutes for 1e12 rows, and overflows.
-    As in R's fisher.test, tables count as equally likely if their probabilities differ by a factor below 1 + 1e-7.
+    The p-value is computed from ratios of neighbouring probabilities: scipy 1.17 takes minutes for 1e12 rows, and
+    overflows. As in R's fisher.test, tables are treated as equally likely if their probabilities differ by a factor
+    below 1 + 1e-7.
     """
     table = np.rint(np.stack([reference, window]))
     row, column = int(table.sum(axis=1).argmin()), int(table.sum(axis=0).argmin())
@@ -85,15 +86,16 @@ def compute_fisher_p_value(reference: Array, window: Array) -> float:
 
 
 def compute_ks_distance(reference: Array, window: Array) -> Array:
-    """Compute the largest distance between the cumulative shares at the edges. It may be larger between two edges."""
+    """Compute the largest distance between the cumulative shares at the edges. Between two edges, it may be larger."""
     return np.asarray(np.abs(_compute_cumulative_gap(reference, window)).max(axis=-1))
 
 
 def compute_wasserstein(reference: Array, window: Array, edges: Array) -> float | None:
     """Compute the Wasserstein-1 distance in standard deviations of the reference; None if that deviation is 0.
 
-    The rows of a bin count at its middle; rows below the first edge or above the last count at that edge. The distance
-    and the (population) standard deviation both use these points, so values far outside count as if at the edge.
+    Each row of a bin gets the middle of the bin as its value; below the first edge or above the last, it gets that
+    edge. The distance and the (population) standard deviation both use these values, so it does not matter how far
+    outside a value is.
     """
     # The edges are scaled by a power of two, which changes no digit: squares of very large edges would overflow.
     edges = np.ldexp(edges, -np.frexp(np.abs(edges).max(initial=0))[1])
@@ -109,8 +111,8 @@ def compute_wasserstein(reference: Array, window: Array, edges: Array) -> float 
 def pool_bins(reference: Array, window: Array, is_ordered: bool) -> Array:
     """Assign each bin to a group, so that each group expects at least `MIN_EXPECTED_ROWS` rows on the smaller side.
 
-    Ordered bins are pooled with their neighbours from the left; categories are pooled by their rows, rarest first. Bins
-    at the end that do not suffice for a group of their own join the last group.
+    Ordered bins are pooled with their neighbours, beginning at the left; categories are pooled by their rows, rarest
+    first. Bins at the end that do not suffice for a group of their own join the last group.
 
     Returns:
         The number of the group of each bin, shape (bins,).
@@ -133,7 +135,7 @@ def merge_bins(days: Array, groups: Array) -> Array:
 
 
 def _compute_cumulative_gap(reference: Array, window: Array) -> Array:
-    """Subtract the cumulative shares; zeros if one side has no rows."""
+    """Subtract the window's cumulative shares from the reference's; zeros if one side has no rows."""
     has_rows = (reference.sum(axis=-1, keepdims=True) > 0) & (window.sum(axis=-1, keepdims=True) > 0)
     return np.asarray(np.where(has_rows, np.cumsum(compute_shares(reference) - compute_shares(window), axis=-1), 0.0))
 

@@ -45,10 +45,12 @@ class Finding:
     effect: float | None
     """Size of the change, in the unit of the measure (see docs/explanation/drift.md). 0 means no change."""
     p_value: float | None
-    """Probability of such an effect or a larger one if nothing drifts. None if it was not tested or not computed."""
+    """Probability of such an effect or a larger one if nothing drifts. None if the effect was not tested or not
+    computed."""
     weight: float = 1.0
     """Importance of the column, 0 to 1; 1 for scores, labels and performance."""
     note: str = ""
+    """Remark, such as why there is no effect; empty if there is none."""
 
 
 @dataclass(frozen=True)

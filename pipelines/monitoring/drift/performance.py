@@ -1,6 +1,6 @@
 """Measure performance from counts of rows by score bin and label, and estimate it for days without labels.
 
-All rows of a bin count with the score of the bin. For such scores the metrics equal scikit-learn's. All metrics
+Each row of a bin gets the score of the bin. For such scores the metrics equal scikit-learn's. All metrics
 broadcast over leading axes.
 """
 
@@ -27,7 +27,7 @@ Metric = Callable[[Array, Array], Array]
 def compute_auc(counts: Array, scores: Array) -> Array:
     """Compute the share of pairs (label 1, label 0) in the right order; NaN if there is no pair.
 
-    A pair in one bin counts half. The order of the bins is that of the scores, so `scores` is not used.
+    A pair within one bin counts as one half. The order of the bins is that of the scores, so `scores` is not used.
     """
     zeros, ones = counts[..., 0], counts[..., 1]
     zeros_below = np.cumsum(zeros, axis=-1) - zeros / 2
@@ -72,6 +72,7 @@ HIGHER_IS_BETTER = {
     *("auc", "estimated_auc", "estimated_accuracy", "estimated_macro_auc"),
     *("recall", "estimated_recall", "estimated_precision"),
 }
+"""Measures for which a higher value is better; for all others, a lower value is."""
 RELATIVE = {"mae", "estimated_mae", "estimated_rmse"}
 """Measures whose effect is a share of the value on the holdout."""
 
@@ -81,12 +82,12 @@ class Performance(Estimate):
     """A metric of a sample of days, with its interval, and with the values of the days for `compare_metrics`."""
 
     days: DayValues | None
-    """The values of the days; None if rows count as independent."""
+    """The values of the days; None if rows are treated as independent."""
     row_se: float
     """Standard error if all rows were independent."""
     values_of_runs: tuple[float, ...] = ()
-    """For each n from 1 to the number of days: the mean of the metric over all runs of n consecutive days. Only the ECE
-    has them, because chance makes it larger if there are fewer days. Empty for other metrics."""
+    """For each n from 1 to the number of days: the mean of the metric over all runs of n consecutive days. Only for the
+    ECE, because chance makes the ECE larger if there are fewer days. Empty for other metrics."""
 
 
 def measure_performance(
@@ -96,7 +97,7 @@ def measure_performance(
 
     The standard error is computed from the variance between days, because the rows of a day are not independent, and a
     day is correlated with the day before (`day_values`). The value of a day is its pseudo-value of the jackknife (Efron
-    & Stein 1981). If there are no days, or all rows of one label are in one day, rows count as independent.
+    & Stein 1981). If there are no days, or all rows of one label are in one day, rows are treated as independent.
 
     Args:
         counts: shape (days, bins, 2), oldest day first, or (bins, 2).
@@ -129,8 +130,8 @@ def estimate_performance(histogram: Array, probabilities: Array, alpha: float) -
     """Estimate the AUC from calibrated scores, without labels. Empty if less than one row of a label is expected.
 
     The standard error is that of the AUC that will be measured once the labels are known: rows and labels are both
-    random. If days are given, it includes the variance between days. `Performance.days`, with which `compare_metrics`
-    compares two estimates, depends on the scores alone, because neither estimate uses labels.
+    random. If days are given, the standard error includes the variance between days. `Performance.days`, with which
+    `compare_metrics` compares two estimates, depends on the scores alone, because neither estimate uses labels.
 
     Args:
         histogram: shape (days, bins), oldest day first, or (bins,).
@@ -152,7 +153,7 @@ def estimate_performance(histogram: Array, probabilities: Array, alpha: float) -
     )
     se_with_labels = _compute_se_over_labelled_rows(total, probabilities, compute_auc)
     values = _compute_day_values(counts, probabilities, compute_auc, row_se)
-    error = estimate_error([values]) if values else MeanError(0.0, np.inf)
+    error = estimate_error([values]) if values else MeanError(se=0.0, degrees_of_freedom=np.inf)
     # The variance between days contains the variance of their rows: a sum would count the latter twice.
     error = MeanError(max(error.se, se_with_labels), error.degrees_of_freedom)
     return {"estimated_auc": _build_performance(total, probabilities, compute_auc, error, alpha, values, row_se)}
@@ -164,7 +165,7 @@ def compare_metrics(
     """Compare each metric of the window with that of the champion's holdout: one finding, with a one-sided p-value.
 
     The standard error of the difference is estimated from the days of both samples (`day_values`), and the test is
-    Student's t. If one of the samples has no values of days, rows count as independent, and the test is normal.
+    Student's t. If one of the samples has no values of days, rows are treated as independent, and the test is normal.
 
     Args:
         window: performance of the window.
@@ -179,6 +180,7 @@ def compare_metric(column: str, name: Measure, window: Performance, holdout: Per
     value, reference = _match_days(window, holdout)
     loss = reference - value if name in HIGHER_IS_BETTER else value - reference
     error = _estimate_error_of_difference(window, holdout)
+    # Without an error, a loss is certain (p-value 0), or there is none (p-value 1).
     p_value = float(stats.t.sf(loss / error.se, error.degrees_of_freedom)) if error.se else float(loss <= 0)
     # An error of a regression has the unit of the label, so its effect is relative.
     effect = loss / reference if name in RELATIVE and reference else loss
@@ -255,6 +257,8 @@ def _compute_se_over_labelled_rows(total: Array, scores: Array, metric: Metric) 
 
 def _compute_se_over_rows(total: Array, scores: Array, metric: Metric, row_counts: Array, rows: Array) -> float:
     """Compute the jackknife standard error over rows; 0.5 if the metric is NaN without one of the rows.
+
+    0.5 is the largest standard deviation that a number from 0 to 1 can have.
 
     Args:
         total: counts of all rows, shape (bins, 2).

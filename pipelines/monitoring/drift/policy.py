@@ -40,7 +40,7 @@ class Policy(Parameters):
     windows_per_year: Count = 365
     """Number of decisions in a year."""
     bounds: Annotated[dict[BoundedMeasure, Positive], Field(min_length=1)] = BOUNDS
-    """Maps each measure to the smallest effect that counts as drift. A measure without a bound is only reported."""
+    """Maps each measure to the smallest effect that is treated as drift. A measure without a bound is only reported."""
     at_least: Count = 3
     """In how many of the last `of_last` windows a column must be significantly over a bound before its alarm begins.
 
@@ -50,11 +50,11 @@ class Policy(Parameters):
     end_below: Annotated[float, Field(gt=0, le=1)] = 0.5
     """The alarm of a column ends when its effect is below this share of the bound (hysteresis)."""
     min_rows: Count = 1_000
-    """Smallest number of rows of a window for a decision, and of labelled rows for which a measured loss of
-    performance can cause an alarm."""
+    """Smallest number of rows of a window with which a decision is made, and of labelled rows with which a measured
+    loss of performance can cause an alarm."""
     min_weight: Share = 0.02
-    """Smallest total importance of the columns whose alarms would begin. If it is smaller, none of them begins: one
-    unimportant column is not enough."""
+    """Smallest total importance of the columns whose alarms would begin. If it is smaller, none of these alarms
+    begins: one unimportant column is not enough."""
 
     @property
     def alpha(self) -> float:

@@ -16,7 +16,7 @@ YEAR = timedelta(days=364)
 def reweight(reference: Counts, window: Counts) -> Counts:
     """Weight the reference's days so that each weekday has the same share of the rows as in the window.
 
-    The weighted number of all rows is the effective sample size (Kish 1965). The reference is returned unchanged if it
+    The sum of the weighted rows is the effective sample size (Kish 1965). The reference is returned unchanged if it
     lacks a weekday of the window, or if all weights are equal.
     """
     reference_rows, window_rows = (counts.presence.sum(axis=1) for counts in (reference, window))
@@ -32,7 +32,7 @@ def reweight(reference: Counts, window: Counts) -> Counts:
 def _compute_day_weights(
     reference_rows: Array, reference_weekdays: Array, window_rows: Array, window_weekdays: Array
 ) -> Array | None:
-    """Compute the weight of the rows of each reference day; None if it is undefined, or the same for all."""
+    """Compute the weight of the rows of each reference day; None if a weight is undefined, or if all are equal."""
     reference_sums, window_sums = (
         np.bincount(weekdays, rows, minlength=ANY_DAY + 1)
         for weekdays, rows in ((reference_weekdays, reference_rows), (window_weekdays, window_rows))

@@ -9,8 +9,8 @@ from pipelines.monitoring.profiles.texts import select_normalizer
 
 OTHER, UNSEEN, MISSING = -3, -2, -1
 """Positions of the last three counts of a category. OTHER: values in training that have no bin of their own. UNSEEN:
-values that were not in training; if the reference does not list the other values, they count as OTHER. MISSING: rows
-without a value."""
+values that were not in training; if the reference does not list the values of OTHER, unseen values count as OTHER, too.
+MISSING: rows without a value."""
 
 
 def build_bin_finder(category: CategoryBins) -> Callable[[str | None], int]:

@@ -62,6 +62,8 @@ def count_classes(
     assert classes is not None
     batches = read_batches(paths, {SCORES, classes.label}, day_column)
     sums_by_day = sum_by_day(batches, lambda batch: _measure_rows(classes, batch), day_column)
+    # A class has `plan.bins` counts, and one sum more: `CLASS_SUMS` in place of `CLASS_COUNTS` before those of its
+    # bins.
     ends = np.cumsum([2 * plan.bins + 1 for plan in plans])
     for day, (rows, *numbers) in sums_by_day.items():
         for plan, values in zip(plans, np.split(numbers, ends[:-1]), strict=True):

@@ -1,4 +1,4 @@
-"""Plan the columns of a profile: which there are, how many counts each has, and which of them a file has."""
+"""Plan the columns of a profile: which columns there are, how many counts each has, and which ones a file has."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ class ColumnPlan:
 
     def build_empty_column(self, rows: int) -> Column:
         """Build the counts of this column for `rows` rows, none of which has a value in it."""
-        lengths = {"joint": self.bins, "error": 2, "loss": 4, "class": self.bins - CLASS_COUNTS + CLASS_SUMS}
-        sums = (0.0,) * lengths.get(self.kind, 0)
+        sum_counts = {"joint": self.bins, "error": 2, "loss": 4, "class": self.bins - CLASS_COUNTS + CLASS_SUMS}
+        sums = (0.0,) * sum_counts.get(self.kind, 0)
         missing_count, absent_count = (0, rows) if self.mismatch else (rows, 0)
         other_types = (self.mismatch,) if self.mismatch else ()
         return Column(
@@ -94,13 +94,19 @@ def plan_columns(reference: Reference, schema: pa.Schema) -> list[ColumnPlan]:
     if reference.target:
         label = _plan_column("label", reference.target, len(reference.target.edges) + 1, schema)
         is_readable = score.is_readable and label.is_readable
-        error = ColumnPlan("error", ERROR, 1, 0.0, score.mismatch or label.mismatch, is_readable)
-        losses = [ColumnPlan("loss", LOSS, 1, 0.0, score.mismatch, score.is_readable)] if reference.losses else []
-        return [*features, score, label, error, *losses]
+        error = ColumnPlan("error", ERROR, bins=1, mismatch=score.mismatch or label.mismatch, is_readable=is_readable)
+        loss = ColumnPlan("loss", LOSS, bins=1, mismatch=score.mismatch, is_readable=score.is_readable)
+        return [*features, score, label, error, *([loss] if reference.losses else [])]
     mismatch = _find_mismatch(reference.label, "bool", schema)
-    label = ColumnPlan("label", reference.label, 2, 0.0, mismatch, _is_readable(reference.label, mismatch, schema))
-    is_readable = score.is_readable and label.is_readable
-    joint_plan = ColumnPlan("joint", JOINT, 2 * SCORE_BINS, 0.0, score.mismatch or mismatch, is_readable)
+    is_label_readable = _is_readable(reference.label, mismatch, schema)
+    label = ColumnPlan("label", reference.label, bins=2, mismatch=mismatch, is_readable=is_label_readable)
+    joint_plan = ColumnPlan(
+        "joint",
+        JOINT,
+        bins=2 * SCORE_BINS,
+        mismatch=score.mismatch or mismatch,
+        is_readable=score.is_readable and is_label_readable,
+    )
     return [*features, score, label, joint_plan, *_plan_class_columns(reference, schema)]
 
 
@@ -118,7 +124,8 @@ def _plan_class_columns(reference: Reference, schema: pa.Schema) -> Iterator[Col
     has_scores = SCORES in schema.names and pa.types.is_map(schema.field(SCORES).type)
     for curve in reference.classes.curves if reference.classes else ():
         bins = CLASS_COUNTS + len(curve.edges) + 1
-        yield ColumnPlan("class", f"class {curve.name}", bins, 0.0, "" if has_scores else NOTHING, has_scores)
+        mismatch = "" if has_scores else NOTHING
+        yield ColumnPlan("class", f"class {curve.name}", bins, mismatch=mismatch, is_readable=has_scores)
 
 
 def _plan_column(kind: Kind, column: NumberBins | CategoryBins, bins: int, schema: pa.Schema) -> ColumnPlan:

@@ -126,7 +126,7 @@ def _read_metadata(reference: Reference, path: Path) -> tuple[pa.Schema, int]:
     except (OSError, pa.ArrowException) as error:
         message = f"{path} cannot be read as a Parquet file: {error}."
         raise DataError(message, "Give the path of a Parquet file with the scored rows.") from None
-    # DuckDB ignores case in names: of two columns that differ only in case it always reads the first.
+    # DuckDB ignores case in names: of two columns that differ only in case DuckDB always reads the first.
     name_counts = Counter(name.lower() for name in schema.names)
     if duplicates := sorted(name for name in reference.names if name_counts[name.lower()] > 1):
         raise DataError(f"{path} has the column {duplicates[0]!r} twice, ignoring case.", "Rename one of them.")
@@ -169,9 +169,10 @@ def _count_columns(
 def _count_numbers(
     execute: Execute, columns: Sequence[tuple[ColumnPlan, NumberBins]], day_column: str
 ) -> CountedColumns:
-    """Count number columns. The first query assumes that all values are finite: it is faster, and nearly always right.
+    """Count number columns. The first query assumes finite values only, which is faster and nearly always right.
 
-    A column with other values is counted again by a second query, and yielded a second time with the correct counts.
+    A column with infinite values or NaN is counted again by a second query, and yielded a second time with the correct
+    counts.
     """
     counts = list(_query_numbers(execute, columns, day_column, assume_finite=True))
     yield from counts
@@ -209,7 +210,7 @@ def _build_number_column(plan: ColumnPlan, number: NumberBins, rows: int, values
     moments: dict[str, Any] = {name: values[name] or 0.0 for name in ("s1", "s2")}
     moments |= {name: values[name] for name in ("minimum", "maximum")}
     counts = tuple(map(int, np.diff([0, *cumulative, known_count])))
-    return replace(plan.build_empty_column(0), counts=counts, missing=rows - known_count, n=n, **moments)
+    return replace(plan.build_empty_column(rows=0), counts=counts, missing=rows - known_count, n=n, **moments)
 
 
 def _count_categories(
@@ -227,7 +228,7 @@ def _count_categories(
         counts[row["column"]][find_bins[row["column"]](row["value"])] += row["row_count"]
     for day, counts_of_day in counts_by_day.items():
         for (plan, _), counts_of_column in zip(columns, counts_of_day, strict=True):
-            column = replace(plan.build_empty_column(0), counts=tuple(counts_of_column[:MISSING]))
+            column = replace(plan.build_empty_column(rows=0), counts=tuple(counts_of_column[:MISSING]))
             yield day, plan, replace(column, missing=counts_of_column[MISSING])
 
 
@@ -246,7 +247,7 @@ def _count_labels(execute: Execute, readable_plans: Sequence[ColumnPlan], day_co
     for day, cells in cells_by_day.items():
         rows = sum(cell["row_count"] for cell in cells)
         counts = tuple(sum(cell["row_count"] for cell in cells if cell["label"] is value) for value in (False, True))
-        yield day, label, replace(label.build_empty_column(0), counts=counts, missing=rows - sum(counts))
+        yield day, label, replace(label.build_empty_column(rows=0), counts=counts, missing=rows - sum(counts))
         if joint_plan:
             yield day, joint_plan, _build_joint_column(joint_plan, cells, rows)
 
@@ -259,7 +260,7 @@ def _count_errors(execute: Execute, readable_plans: Sequence[ColumnPlan], day_co
     score, label = plan_by_kind["score"].name, plan_by_kind["label"].name
     for row in _list_rows(execute(partial(queries.sum_errors, score=score, label=label, day_column=day_column))):
         sums, rows = (row["absolute"] or 0.0, row["squared"] or 0.0), int(row["labelled"])
-        column = replace(error.build_empty_column(0), counts=(rows,), sums=sums, missing=int(row["rows"]) - rows)
+        column = replace(error.build_empty_column(rows=0), counts=(rows,), sums=sums, missing=int(row["rows"]) - rows)
         yield row.get(queries.DAY), error, column
 
 
@@ -284,7 +285,9 @@ def _build_joint_column(joint_plan: ColumnPlan, cells: Sequence[Mapping[str, Any
         if cell["label"] is not None and cell["bin"] is not None:
             position = SCORE_BINS * cell["label"] + cell["bin"]
             counts[position], sums[position] = cell["row_count"], cell["total"] or 0.0
-    return replace(joint_plan.build_empty_column(0), counts=tuple(counts), sums=tuple(sums), missing=rows - sum(counts))
+    return replace(
+        joint_plan.build_empty_column(rows=0), counts=tuple(counts), sums=tuple(sums), missing=rows - sum(counts)
+    )
 
 
 def _list_rows(batches: Iterator[pa.RecordBatch]) -> list[dict[str, Any]]:

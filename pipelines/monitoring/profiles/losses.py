@@ -93,6 +93,7 @@ def _measure_losses(reference: Reference, rows: pa.Table) -> Array:
 
 
 def _fit(inputs: Array, target: Array) -> str:
+    """Train a model; return it as JSON."""
     parameters = {**PARAMETERS, "base_score": float(target.mean())}
     booster = xgb.train(parameters, _build_matrix(inputs, target), ROUNDS)
     return bytes(booster.save_raw("json")).decode()
@@ -100,6 +101,7 @@ def _fit(inputs: Array, target: Array) -> str:
 
 @lru_cache(maxsize=4)
 def _load(text: str) -> xgb.Booster:
+    """Load a model from its JSON."""
     booster = xgb.Booster(model_file=bytearray(text.encode()))
     booster.set_param({"nthread": 1})
     return booster
@@ -119,7 +121,9 @@ def _build_inputs(reference: Reference, rows: pa.Table) -> Array:
     columns = [_build_number(plan, rows) for plan in plans if plan.kind == "number"]
     pairs = zip(reference.categories, [plan for plan in plans if plan.kind == "category"], strict=True)
     columns += [_build_category(category, plan, rows) for category, plan in pairs]
-    columns += [_build_number(plan, rows) for plan in plans if plan.kind == "score"]  # the last one
+    columns += [
+        _build_number(plan, rows) for plan in plans if plan.kind == "score"
+    ]  # the last input, as `_measure_losses` expects
     return np.column_stack(columns)
 
 

@@ -15,8 +15,9 @@ from typing import Any, Literal, Self
 from pipelines.errors import DataError
 
 Kind = Literal["number", "category", "score", "label", "joint", "error", "loss", "class"]
+"""Kind of a column in a profile; `Column.counts` describes each kind."""
 RELATIVE_TOLERANCE = 1e-9
-"""Relative difference up to which sums count as equal: the sum of floats depends on their order."""
+"""Relative difference up to which sums are treated as equal: the sum of floats depends on their order."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class Column:
     missing: int = 0
     """Rows with null or NaN."""
     absent: int = 0
-    """Rows of partitions that lack the column or have it with another type. They are not in `counts`."""
+    """Rows of partitions that lack the column or have it with another type. These rows are not in `counts`."""
     actual_types: tuple[str, ...] = ()
     """The other types that the column has in these partitions, sorted; "nothing" if a partition lacks the column."""
     n: int = 0
@@ -52,7 +53,9 @@ class Column:
     s2: float = 0.0
     """Sum of (x - center)^2."""
     minimum: float | None = None
+    """Smallest finite value; None if there is none."""
     maximum: float | None = None
+    """Largest finite value; None if there is none."""
     sums: tuple[float, ...] = ()
     """Sums over the rows. They depend on the kind of the column, and are empty for the kinds that are not listed:
 
@@ -133,7 +136,7 @@ class Profile:
         return Profile(self.reference, self.rows + other.rows, tuple(first + second for first, second in pairs))
 
     def __getitem__(self, name: str) -> Column:
-        """Return the column of that name."""
+        """Return the column with this name."""
         return next(column for column in self.columns if column.name == name)
 
     @property
@@ -209,6 +212,6 @@ def _add_each(first: tuple[Any, ...], second: tuple[Any, ...]) -> tuple[Any, ...
 
 
 def _combine(function: Any, first: float | None, second: float | None) -> float | None:
-    """Apply `min` or `max` to the values that are not None; None if both are."""
+    """Apply `min` or `max` to the values that are not None; None if both are None."""
     values = [value for value in (first, second) if value is not None]
     return function(values) if values else None

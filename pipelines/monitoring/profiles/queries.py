@@ -58,8 +58,8 @@ def count_numbers(
 def name_edge_counts(column: NumberBins) -> list[str]:
     """Name the cumulative counts of a column in the result of `count_numbers`.
 
-    `below.i` counts the values below the edge i, for each edge but the last; `upto` those up to the last edge. A column
-    without edges has none.
+    `below.i` counts the values below the edge i, for each edge except the last; `upto` counts the values up to the last
+    edge, included. A column without edges has no such counts.
     """
     return [*(f"below.{position}" for position in range(len(column.edges) - 1)), "upto"] if column.edges else []
 

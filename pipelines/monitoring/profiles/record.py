@@ -32,11 +32,13 @@ HINT = "`evaluate` writes this file, and stores it with a registered version"
 class ReferenceRecord:
     """A reference, and a profile of each training day and holdout day.
 
-    Each day has its own profile, because the rows of a day are correlated: tests need the variance between days.
+    Each day has its own profile, because the rows of a day are correlated: the statistical tests need the variance
+    between days.
     """
 
     reference: Reference
     training: Mapping[dt.date, Profile]
+    """Profiles of the training days."""
     holdout: Mapping[dt.date, Profile]
     """Profiles of the holdout days, with counts of scores and labels."""
 

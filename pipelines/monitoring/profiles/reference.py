@@ -27,7 +27,7 @@ SCORE_EDGES = tuple(n / 20 for n in range(21))
 """Edges of 20 bins of equal width from 0 to 1."""
 MAX_OTHER_VALUES = 10_000
 """Largest number of values without a bin of their own that a reference lists. If a category has more of them, none is
-listed, and no later value counts as unseen."""
+listed, and no later value is treated as unseen."""
 CONVERT_HINT = "Convert it in the dataset's features, or change its kind there."
 
 Family = Literal["number", "text", "bool", "null", "other"]
@@ -51,8 +51,8 @@ class NumberBins(_FrozenModel):
     """Ascending. If the last bin has a single value, the last two edges are equal. Empty if training had no finite
     value."""
     center: float
-    """The mean in training. Profiles sum differences from it, because such sums lose fewer digits than sums of the
-    values."""
+    """The mean in training. Profiles sum differences from this mean, because such sums lose fewer digits than sums of
+    the values."""
 
 
 class CategoryBins(_FrozenModel):
@@ -65,7 +65,7 @@ class CategoryBins(_FrozenModel):
     """Values with a bin of their own, the most frequent first."""
     rest: tuple[str, ...] | None
     """The other values in training, those without a bin of their own. None if there are more than
-    `MAX_OTHER_VALUES`; then no value counts as unseen."""
+    `MAX_OTHER_VALUES`; then no value is treated as unseen."""
 
 
 class LossModels(_FrozenModel):
@@ -87,7 +87,7 @@ class ClassCurve(_FrozenModel):
     scores: tuple[float, ...]
     """Ascending probabilities, as the model returns them. Values between two of them are interpolated."""
     chances: tuple[float, ...]
-    """Observed shares: of the rows with each of these probabilities, those that have the class."""
+    """For each of these probabilities: the share of the rows with this probability that have the class."""
     edges: tuple[float, ...]
     """Edges of the bins in which the probabilities are counted, ascending."""
 
@@ -104,10 +104,13 @@ class Reference(_FrozenModel):
     """The columns of a partition that are counted, and their bins."""
 
     label: str
+    """Column of the label."""
     numbers: tuple[NumberBins, ...]
+    """Bins of the numeric features."""
     categories: tuple[CategoryBins, ...]
+    """Bins of the features that are categories."""
     target: NumberBins | None = None
-    """Bins of the label and of the score in a regression; None for binary models."""
+    """Bins of the label and of the score in a regression; None for other models."""
     losses: LossModels | None = None
     """Models of the errors of a regression; None for other models, and if the holdout had too few rows."""
     classes: Classes | None = None
@@ -115,8 +118,8 @@ class Reference(_FrozenModel):
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of the reference. Profiles over references with equal digests can be added."""
-        # These fields were added later. References that were stored before keep their digests.
+        """SHA-256 of the reference. Profiles whose references have equal digests can be added."""
+        # Unset fields are left out, so references that were stored before these fields existed keep their digests.
         unset_fields = {name for name in ("target", "losses", "classes") if getattr(self, name) is None}
         return hashlib.sha256(self.model_dump_json(exclude=unset_fields).encode()).hexdigest()
 
@@ -145,7 +148,7 @@ def fit_reference(
 
     Args:
         path: Parquet file of the features that the model was trained on.
-        kinds: feature to its kind, 'number' or 'category'.
+        kinds: maps each feature to its kind, 'number' or 'category'.
         label: column of the label.
         policy: how many bins there are.
         task: what the model predicts. In a regression, label and score have the same bins, derived from the labels.
@@ -169,7 +172,7 @@ def fit_reference(
 
 
 def get_family(data_type: pa.DataType) -> Family:
-    """Return the family of a type. Integers and floats of any width are one family: they are the same to a model."""
+    """Return the family of a type. Integers and floats of any width are one family: a model treats them alike."""
     if pa.types.is_dictionary(data_type):
         return get_family(data_type.value_type)
     if pa.types.is_integer(data_type) or pa.types.is_floating(data_type) or pa.types.is_decimal(data_type):
@@ -182,7 +185,7 @@ def get_family(data_type: pa.DataType) -> Family:
 def is_countable(data_type: pa.DataType) -> bool:
     """Return whether values of a type can be counted as numbers or categories.
 
-    Nested values are neither. Durations and bytes cannot be categories, because DuckDB and Spark write them as
+    Nested values cannot be counted. Durations and bytes cannot be categories, because DuckDB and Spark write them as
     different texts.
     """
     data_type = data_type.value_type if pa.types.is_dictionary(data_type) else data_type

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from decimal import Decimal
 
 Normalize = Callable[[str], str | None]
-"""Takes the text that an engine wrote for a value. Returns the text for all engines; None for a missing value."""
+"""Takes the text that an engine wrote for a value. Returns a text that is the same for all engines; None for a missing
+value."""
 
 
 def select_normalizer(family: str) -> Normalize:

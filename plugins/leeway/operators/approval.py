@@ -18,9 +18,9 @@ from leeway.operators.output import ResultOutputMixin
 from pipelines.escaping import escape
 
 ANSWERS = {"approve": ApprovalOperator.APPROVE, "reject": ApprovalOperator.REJECT}
-"""Option of the form that Airflow chooses if nobody answers, by the value of `approval_default` in params.yaml."""
-PLOTS = {"curves": "curves.png", "reliability": "reliability.png", "slices and weeks": "parts.png"}
-"""Text of each link in the form, and the file in the report's folder that it opens."""
+"""Maps each value of `approval_default` in params.yaml to the option that Airflow chooses if nobody answers."""
+PLOTS = {"curves": "curves.png", "reliability": "reliability.png", "slices and weeks": "holdout_parts.png"}
+"""Maps the text of each link in the form to the file in the report's folder that the link opens."""
 REASON_PARAM = Param(
     "", type="string", maxLength=1000, title="Why", description="Reason; it is recorded with the decision."
 )
@@ -84,11 +84,11 @@ class PromotionApprovalOperator(ResultOutputMixin, ApprovalOperator):
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
         """Record the decision; skip the tasks after this one if it is a rejection."""
-        decision = None if "error" in event else self._record(self.verdict, event)
+        decision = None if "error" in event else self._record_decision(self.verdict, event)
         super().execute_complete(context, event)
         return decision
 
-    def _record(self, verdict: Mapping[str, Any], event: Mapping[str, Any]) -> dict[str, Any]:
+    def _record_decision(self, verdict: Mapping[str, Any], event: Mapping[str, Any]) -> dict[str, Any]:
         actor = (event.get("responded_by_user") or {}).get("name") or "nobody answered"
         is_approved = event["chosen_options"][0] == self.APPROVE
         spec = {
@@ -139,7 +139,7 @@ def _render_table(headers: list[str], rows: list[list[str]]) -> str:
 
 
 def _quote(text: object) -> str:
-    """Return the text as one line of Markdown that shows it, without links, HTML or columns of its own."""
+    """Return one line of Markdown that shows the text. The text cannot add links, HTML or columns of a table."""
     return re.sub(r"([\\`|<>\[\]])", r"\\\1", escape(text))
 
 

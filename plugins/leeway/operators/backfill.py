@@ -21,8 +21,9 @@ class BackfillOperator(StepOperator):
         first: first partition, in the dataset's unit: a day, an hour (YYYY-MM-DDTHH) or a month (YYYY-MM) (templated).
         last: last partition, included (templated).
         include_published: whether to ingest published days again (templated).
-        allow_shrink: whether to publish days that have fewer rows than their published version, or that end earlier
-            than the published days around them (templated); by default params.yaml decides.
+        allow_shrink: whether to publish days that have fewer rows than their published version, or whose rows
+            end earlier in the day than those of the published days around them (templated); by default params.yaml
+            decides.
         on_absent: what to do about days that the source does not have: `fail` or `skip` (templated).
         source_conn_id: Airflow connection of the source; the step gets its credentials as environment variables
             (docs/how-to/ingestion.md).

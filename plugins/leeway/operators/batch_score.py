@@ -25,8 +25,8 @@ class BatchScoreOperator(SageMakerJobOperator, SageMakerTransformOperator):
     job's name depends on DAG, task, map index and partition. Before the task starts a job, it looks for a job with that
     name, the same rows and the same model. If the job runs, the task waits for it; if it completed, the task collects
     its scores. If it failed, was stopped or has other rows, or if its scores were deleted, the task starts a job with
-    the next name. So a retry, a cleared task, a killed worker or new labels of the partition do not pay for a second
-    job. If the partition has become small before a retry, the retry stops the job of the earlier try.
+    the next name. So a retry, a cleared task, a killed worker or new labels of the partition do not cost a second job.
+    If the partition has become small before a retry, the retry stops the job of the earlier try.
 
     The task waits in the triggerer, and copies the job's log to the task's log. If a person clears the task or marks
     its state, the job is stopped. Idempotent.
@@ -47,7 +47,7 @@ class BatchScoreOperator(SageMakerJobOperator, SageMakerTransformOperator):
             has no such limit for these jobs.
         project: project to which the cost is charged (templated); by default the one in params.yaml, section `budget`.
         config: more fields of the request to CreateTransformJob (templated): mappings are merged into the task's own,
-            other values replace them. It may not have TransformJobName, ModelName, Tags or
+            other values replace the task's. `config` may not have TransformJobName, ModelName, Tags or
             TransformOutput.S3OutputPath.
         check_interval_s: seconds between two requests for the job's state (templated).
         priority: `low`, `normal` or `high`, as the task's priority_weight: if its pool has few free slots, Airflow

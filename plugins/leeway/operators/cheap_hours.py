@@ -27,8 +27,8 @@ class CheapHoursSensor(BaseSensorOperator):
     The sensor reads the spot prices of the last 90 days from EC2 (DescribeSpotPriceHistory). SageMaker has no history
     of its own prices, so the price of the same instance type in EC2 is used. The training starts if no hour until its
     latest start is expected to be cheaper by 1 %, or less risky (docs/how-to/cheap-hours.md). If EC2 does not answer,
-    it starts at its latest start. Each decision is logged with the present price, the expected price and the latest
-    start.
+    the training starts at its latest start. Each decision is logged with the present price, the expected price and the
+    latest start.
 
     Between two checks the task waits in the triggerer and uses no worker. A restart of the triggerer loses nothing.
     Idempotent.
@@ -113,8 +113,8 @@ class CheapHoursSensor(BaseSensorOperator):
         """Wait for the start, and return why the training starts.
 
         Raises:
-            AirflowFailException: an argument is wrong, the latest start has passed, EC2 refuses the request, or it
-                knows no price of the instance type in the region. A retry cannot help.
+            AirflowFailException: an argument is wrong, the latest start has passed, EC2 refuses the request, or EC2
+                has no price of the instance type in the region. A retry cannot help.
         """
         wait = self.build_wait()
         self._require_future(wait, context["ti"].try_number)
@@ -127,7 +127,7 @@ class CheapHoursSensor(BaseSensorOperator):
         """Return why the training starts.
 
         Raises:
-            AirflowFailException: EC2 refused the request, or knows no price of the instance type in the region. A retry
+            AirflowFailException: EC2 refused the request, or has no price of the instance type in the region. A retry
                 cannot help.
         """
         return self._check_event(event)

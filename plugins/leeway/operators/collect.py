@@ -20,17 +20,17 @@ class CollectOperator(StepOperator):
     """Collect the scores of a partition from the requests that an endpoint captured. Idempotent.
 
     The task is skipped, with the reason, if no row of the partition was captured. `ProfileOperator` and `SkewOperator`
-    take `rows` and `version` of its Result.
+    get `rows` and `version` from its Result.
 
     Args:
         dataset: dataset of the model (templated); by default the one in the model's parameters.
         model: registered model (templated).
-        version: number or alias of the version that the variant served (templated); by default the one that was
-            deployed last to the endpoint, up to `last_day`.
+        version: number or alias of the version that the variant served (templated); by default the version
+            that was deployed last to the endpoint, up to `last_day`.
         endpoint: EndpointName (templated); by default the one that DeployOperator gives the model.
         variant: VariantName (templated).
         captured: DestinationS3Uri of the endpoint's DataCaptureConfig, with `{version}` for the number of the version
-            (templated); by default where DeployOperator lets an endpoint capture, in the bucket LEEWAY_BUCKET.
+            (templated); by default the one that DeployOperator sets, in the bucket LEEWAY_BUCKET.
         partition: day, hour or month of the rows (templated), as for `IngestOperator`; by default the run's partition.
         first_day: first day (UTC) of the requests (templated); by default the day before the partition.
         last_day: last day (UTC) of the requests, included (templated); by default the day of the partition.

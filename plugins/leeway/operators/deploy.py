@@ -21,11 +21,11 @@ from leeway.triggers.deployment import DeploymentTrigger
 class DeployOperator(SageMakerOperator, SageMakerEndpointOperator):
     """Deploy a registered version to a SageMaker endpoint step by step, and roll back if an alarm is raised.
 
-    The endpoint is created, or updated as section `serving` of the parameters says (docs/how-to/serving.md). It takes
+    The endpoint is created, or updated as section `serving` of the parameters says (docs/how-to/serving.md). It accepts
     raw rows and rows of features. The names of SageMaker's model and configuration are derived from their content. If
-    the endpoint serves that content already, only its alarms may change. If its deployment is in progress, because an
-    earlier try or a killed worker began it, the task waits for it. If another deployment is in progress, the task waits
-    for its end first. Idempotent.
+    the endpoint serves that content already, only the alarms may change. If that content is being deployed, because an
+    earlier try or a killed worker began this, the task waits for the end. If another deployment is in progress, the
+    task first waits for the end of that one. Idempotent.
 
     Before anything is created, the costs until the end of this month and those of a full month are checked against the
     budget of the project, together with the project's other endpoints. An alarm, or a version that does not load, ends
@@ -57,15 +57,16 @@ class DeployOperator(SageMakerOperator, SageMakerEndpointOperator):
 
     Returns:
         model_name, version, previous (version that served before), endpoint, endpoint_arn, config, changed (false if
-        the endpoint served this already), cost_usd_h and cost_usd_month (of the instances; None if this try began no
-        deployment).
+        the endpoint served this version already), cost_usd_h and cost_usd_month (of the instances; None if this try
+        began no deployment).
     """
 
     step = "serving"
-    """Step that chooses the version. Notifications recognise the task by it."""
+    """Step that chooses the version. Notifications recognise the task by this step."""
     job_task_class = DeployTask
     job_fields_class = DeployFields
     previous = False
+    """Whether the version before the present one is deployed, instead of `version`."""
     template_fields: Sequence[str] = (
         *("aws_conn_id", "region_name", "verify", "model", "version", "endpoint", "serving", "image_uri", "role_arn"),
         *("bucket", "prefix", "project", "check_interval_s", "python", "env", "actor_variables"),

@@ -23,9 +23,10 @@ EXTRA_FIELDS = ("partition", "model_name", "version", "reasons", "drifted_column
 class DriftSensor(StepOperator, BaseSensorOperator):
     """Wait for the profiles of a window, and decide whether the data that the champion scored have drifted. Idempotent.
 
-    The asset gets an event in two cases. First, there is drift, and `retrain_on` (params.yaml, section drift) lists it.
-    Second, the last training is older than `max_age_days` (params.yaml, section guard, key policy). DAGs that are
-    scheduled on the asset retrain. The event's extra has `as_of`, `reason` and `drifted_columns`.
+    The asset gets an event in two cases. First, there is drift for which `retrain_on` (params.yaml, section drift)
+    requests a training. Second, the last training is older than `max_age_days` (params.yaml, section guard, key
+    policy). DAGs that are scheduled on the asset retrain. The event's extra has `as_of`, `reason` and
+    `drifted_columns`.
 
     In all other cases the task is skipped, and the log has the reason. One such case is the decision `undecided`: there
     is no champion, or there are too few data. In a backfill the task is always skipped, unless `retrain_in_backfill`
@@ -38,7 +39,7 @@ class DriftSensor(StepOperator, BaseSensorOperator):
         dataset: dataset of the model (templated); by default the one in the model's parameters.
         model: registered model (templated).
         partition: last day of the window, YYYY-MM-DD (templated); by default the run's partition.
-        version: number of the model's version (templated); by default the one that scores the day.
+        version: number of the model's version (templated); by default the version that scores the day.
         asset: gets the event. An asset that is only in `outlets` would get an event without `extra`.
         retrain_in_backfill: whether drift in a backfill starts a retraining (templated); if empty, section `drift` of
             params.yaml decides.
@@ -96,7 +97,7 @@ class DriftSensor(StepOperator, BaseSensorOperator):
             AirflowSensorTimeout: profiles are still missing.
         """
         if self.deferrable:
-            return self.check_again(context, None, time.time())
+            return self.check_again(context, event=None, since=time.time())
         return self._decide(context, BaseSensorOperator.execute(self, context))
 
     def check_again(self, context: Context, event: Any, since: float) -> Any:

@@ -12,9 +12,9 @@ class EndpointRollbackOperator(DeployOperator):
     """Deploy the version that an endpoint served before its present one. Idempotent.
 
     All requests move to that version at once. Neither alarms nor the budget can prevent this. The model's history says
-    which version it is. A DAG run rolls back once, even if its task is retried or cleared. To go back further, trigger
-    another run. The champion of the registry stays: `RollbackOperator` changes it. The operator also takes the other
-    arguments of DeployOperator.
+    which version that is. A DAG run rolls back once, even if its task is retried or cleared. To go back further,
+    trigger another run. The champion of the registry stays: `RollbackOperator` changes it. The operator also takes the
+    other arguments of DeployOperator.
 
     Args:
         model: registered model (templated).
@@ -25,7 +25,7 @@ class EndpointRollbackOperator(DeployOperator):
         the same fields as DeployOperator.
     """
 
-    previous = True  # deploy the version before the present one; see DeployOperator
+    previous = True  # see DeployOperator
 
     def __init__(
         self, *, model: str, endpoint: str = "", serving: Mapping[str, Any] | str | None = None, **kwargs: Any

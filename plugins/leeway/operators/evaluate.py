@@ -21,11 +21,11 @@ TRAINING_FACTS = (
 )
 """Fields of SpotTrainingOperator's result that become tags of the version."""
 CHOICE_FACTS = ("instance_choice", "predicted_s", "predicted_usd")
-"""More such fields, which a result has only if the instance type was chosen."""
+"""More such fields, which a result has only with `instance_type="auto"`."""
 
 
 class EvaluateOperator(StepOperator):
-    """Measure a trained model on the holdout, and register it as a candidate. Idempotent: it is registered once.
+    """Measure a trained model on the holdout, and register it as a candidate, once. Idempotent.
 
     Args:
         dataset: dataset of the model (templated); by default the one in the model's parameters.

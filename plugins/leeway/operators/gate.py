@@ -20,7 +20,8 @@ class GateOperator(StepOperator, SkipMixin):
 
     The task also succeeds if the verdict is `failed` or `undecided` (too little data). The log then says why, and the
     tasks after it are skipped, unless a person has to decide. The task's button "Report" opens the page of the verdict.
-    In a backfill the candidate is compared with the champion at its own `as_of`, not with today's. Idempotent.
+    In a backfill the candidate is compared with the champion at the candidate's `as_of`, not with today's champion.
+    Idempotent.
 
     Args:
         dataset: dataset of the model (templated); by default the one in the model's parameters.
@@ -72,7 +73,7 @@ class GateOperator(StepOperator, SkipMixin):
         if verdict["passed"] or verdict["needs_approval"]:
             return verdict
         self.log.warning("not promoted: %s", ". ".join([verdict["reason"], *verdict["next_steps"]]))
-        # The verdict is pushed here, because `skip` raises.
+        # The verdict is pushed here, because `skip` raises an error, and the value is then not returned.
         context["ti"].xcom_push("return_value", verdict)
         # A teardown that uses this verdict is downstream too, and must run.
         downstream_tasks = context["task"].get_direct_relatives(upstream=False)

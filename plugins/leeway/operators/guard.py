@@ -17,7 +17,7 @@ class GuardOperator(StepOperator):
     Only a training that drift or the schedule starts can be held back: then this task and the tasks after it are
     skipped, and the log has the reason. If a person has to act (the drifted data did not pass validation, or several
     trainings did not pass the gate), the task fails instead, once for each cause, so that a failure notification is
-    sent. Make `RecordOutcomeOperator` its teardown. Idempotent: a DAG run has one decision.
+    sent. Make `RecordOutcomeOperator` the teardown of this task. Idempotent: a DAG run has one decision.
 
     Args:
         dataset: dataset of the model (templated); by default the one in the model's parameters.
@@ -38,7 +38,7 @@ class GuardOperator(StepOperator):
         self.dataset, self.model, self.request = dataset, model, request
 
     def build_spec(self) -> dict[str, Any]:
-        """Return the step's spec. A request that comes from the DAG run is in it only after `execute` has read it."""
+        """Return the step's spec. It has the DAG run's request only after `execute` has read that request."""
         return {"dataset": self.dataset, "model": self.model, **(self.request or {})}
 
     def execute(self, context: Context) -> Any:

@@ -52,8 +52,8 @@ class SageMakerOperator(ResultOutputMixin, BaseOperator):
     _job_task: AwsTask | None = None
 
     def __init__(self, **kwargs: Any) -> None:
-        # Airflow wraps the constructor of each class. Without this constructor, it would call BaseOperator's, and skip
-        # the constructor of the provider's operator.
+        # Airflow wraps the constructor of each class. Without this constructor, Airflow would call that of
+        # BaseOperator, and skip the constructor of the provider's operator.
         super().__init__(**kwargs)
 
     def execute(self, context: Context) -> Any:
@@ -62,10 +62,10 @@ class SageMakerOperator(ResultOutputMixin, BaseOperator):
         Raises:
             AirflowFailException: a field is wrong, a file is missing, a budget does not allow the job, or the script
                 crashed. A retry cannot help.
-            AirflowException: SageMaker or S3 does not answer, or the job was stopped. A retry resumes it, or collects
-                the result of the job that completed.
+            AirflowException: SageMaker or S3 does not answer, or the job was stopped. A retry resumes the job, or
+                collects the result of the job that completed.
         """
-        return self._run_job(context, None, None)
+        return self._run_job(context, event=None, inputs=None)
 
     def execute_complete(
         self, context: Context, event: dict[str, Any] | None = None, inputs: dict[str, Any] | None = None
@@ -124,6 +124,7 @@ class SageMakerOperator(ResultOutputMixin, BaseOperator):
 
     def _defer(self, wait: Wait, inputs: Mapping[str, Any]) -> None:
         """Raise TaskDeferred: the task leaves the worker. The trigger starts the job, and reports the wait's end."""
+        # The trigger ends the wait before this timeout, which is for a trigger that hangs.
         self.defer(
             timeout=timedelta(seconds=wait.max_duration_s + 4 * MARGIN_S),
             trigger=self.build_trigger(wait),
@@ -134,6 +135,7 @@ class SageMakerOperator(ResultOutputMixin, BaseOperator):
     def _make_job_task(self, context: Context) -> AwsTask:
         """Create the job task from the rendered fields, and store it for `on_kill`."""
         task_instance = context["ti"]
+        is_retry = task_instance.try_number > 1
         identity = {
             "dag_id": self.dag_id,
             "run_id": task_instance.run_id,
@@ -147,7 +149,7 @@ class SageMakerOperator(ResultOutputMixin, BaseOperator):
             AwsConnection(self.aws_conn_id, self.region_name, self.verify, self.botocore_config),
             StepHook(self.log, self.python, {**find_user(context), **self.build_step_variables(), **(self.env or {})}),
             self.log,
-            task_instance.try_number > 1,
+            is_retry,
         )
         return self._job_task
 
@@ -155,7 +157,7 @@ class SageMakerOperator(ResultOutputMixin, BaseOperator):
 def find_user(context: Context) -> dict[str, str]:
     """Return the variable with the person who started the DAG run, for the reports of costs.
 
-    It is empty if a schedule started the run, or if LEEWAY_USER is set for all runs.
+    The result is empty if a schedule started the run, or if LEEWAY_USER is set for all runs.
     """
     user = getattr(context.get("dag_run"), "triggering_user_name", "")
     return {USER_VARIABLE: user} if user and not os.environ.get(USER_VARIABLE) else {}
@@ -165,8 +167,8 @@ class SageMakerJobOperator(SageMakerOperator):
     """Prepare a SageMaker job, start it and wait for its end.
 
     Args:
-        priority: `low`, `normal` or `high`; see `build_priority_fields`. A priority_weight or a pool that is given
-            itself has precedence.
+        priority: `low`, `normal` or `high`; see `build_priority_fields`. If priority_weight or pool is
+            given too, it has precedence.
     """
 
     def __init__(self, *, priority: Priority = "", **kwargs: Any) -> None:

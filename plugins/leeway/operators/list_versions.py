@@ -20,7 +20,7 @@ class ListVersionsOperator(StepOperator):
     Args:
         dataset: dataset of the model (templated); by default the one in the model's parameters.
         model: registered model (templated).
-        version: number or alias of the only version to list (templated); by default those that were deployed.
+        version: number or alias of the only version to list (templated); by default the versions that were deployed.
         endpoint: EndpointName (templated); by default the one that DeployOperator gives the model.
         partition: day, hour or month of the rows (templated), as for `IngestOperator`; by default the run's partition.
         first_day: first day (UTC) of the requests (templated); by default the day before the partition.

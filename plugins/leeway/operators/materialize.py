@@ -18,7 +18,7 @@ class MaterializeOperator(StepOperator):
         dataset: dataset with the lookups (templated); by default the one in the model's parameters.
         model: registered model (templated).
         partition: day, hour or month to write (templated), as for `IngestOperator`; by default the run's partition. If
-            empty: the newest one, and earlier ones whose values are not too old.
+            empty: the newest partition, and earlier partitions whose values are not too old.
         ttl_days: days from the begin of a partition until the store deletes its values (templated); 0: never.
 
     Returns:

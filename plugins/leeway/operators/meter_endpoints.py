@@ -8,7 +8,7 @@ from leeway.operators.step import StepOperator
 
 
 class MeterEndpointsOperator(StepOperator):
-    """Write the costs of Leeway's endpoints since their last metering, and what they used, into the lake.
+    """Write the costs of Leeway's endpoints since their last metering, and what their instances used, into the lake.
 
     No hour is charged twice. A run charges all hours since the last one, so a missed run loses nothing.
 

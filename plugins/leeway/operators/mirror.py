@@ -20,9 +20,9 @@ class MirrorOperator(ResultOutputMixin, SageMakerRegisterModelVersionOperator):
     """Mirror a version and its approval status in SageMaker's model registry. Idempotent.
 
     Use it if you deploy from SageMaker's registry. MLflow and the events in the lake stay the source of truth. The
-    group has one package for each version: if the package exists, only its status is updated. Put one task after
-    `promote`, with "Approved". Put two tasks after `rollback`: one approves the version that is champion again, the
-    other rejects the version that was rolled back.
+    model package group has one package for each version: if the package exists, only its status is updated. Put one
+    task after `promote`, with "Approved". Put two tasks after `rollback`: one approves the version that is champion
+    again, the other rejects the version that was rolled back.
 
     Args:
         model: registered model (templated).
@@ -84,7 +84,7 @@ class MirrorOperator(ResultOutputMixin, SageMakerRegisterModelVersionOperator):
             self.hook.conn.update_model_package(
                 ModelPackageArn=arn,
                 ModelApprovalStatus=self.model_approval.value,
-                CustomerMetadataProperties={VERSION_KEY: self._version_id},  # moto drops it if an update lacks it
+                CustomerMetadataProperties={VERSION_KEY: self._version_id},  # moto drops this key if an update lacks it
             )
         self.log.info("%s: %s, %s", arn, self.model_approval.value, "changed" if is_changed else "unchanged")
         return {"model_package_arn": arn, "model_approval": self.model_approval.value, "changed": is_changed}

@@ -13,7 +13,8 @@ class ResultOutput(PlainXComArg):
     """Refer to the result of a task, or to one of its fields, in a templated field of another task.
 
     Airflow's own `output["field"]` refers to an XCom of that name, so each field of a result would have to be an XCom
-    of its own. Like Airflow's references, this one makes the other task downstream, and can be used inside a string.
+    of its own. Like Airflow's references, this reference makes the other task downstream, and can be used inside a
+    string.
     """
 
     def __getitem__(self, field: str) -> XComArg:

@@ -12,10 +12,10 @@ from leeway.operators.step import IN_BACKFILL, StepOperator, drop_empty_field
 
 
 class PromoteOperator(StepOperator):
-    """Make a version the champion if its verdict allows it and it is not older than the champion. Idempotent.
+    """Make a version the champion if its verdict allows that, and if it is not older than the champion. Idempotent.
 
     In a backfill, the version is promoted only if `promote_in_backfill` allows it. Otherwise the task succeeds, and a
-    tag of the version names the champion that it would have replaced.
+    tag of the version names the champion that the version would have replaced.
 
     The trigger rule is `none_failed_min_one_success`. So the task also runs if PromotionApprovalOperator was skipped
     because nobody has to approve: then GateOperator, whose output the task uses, is the task before it that succeeded.

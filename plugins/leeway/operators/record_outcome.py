@@ -11,7 +11,7 @@ class RecordOutcomeOperator(StepOperator):
     """Record how a training that `GuardOperator` allowed has ended: passed, not passed or failed. Idempotent.
 
     Make it the teardown of the guard: `record_outcome.as_teardown(setups=guard)`. It then runs even if a task between
-    the two fails, and the DAG run fails nevertheless.
+    the guard and this task fails, and the DAG run fails nevertheless.
 
     Args:
         model: registered model (templated).

@@ -8,7 +8,7 @@ from leeway.operators.step import StepOperator
 
 
 class ResetBreakerOperator(StepOperator):
-    """Reset the breaker of a model, so that only later trainings count. Idempotent: a DAG run resets it once.
+    """Reset the breaker of a model, so that it counts only later trainings. Idempotent: a DAG run resets it once.
 
     Args:
         model: registered model (templated).

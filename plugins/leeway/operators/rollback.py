@@ -19,7 +19,7 @@ class RollbackOperator(StepOperator):
         why: reason, which is recorded (templated).
         to: version to make champion (templated); by default the previous champion.
         champion: version that has to be champion, or else the task fails and nothing changes (templated); by default
-            any.
+            any version may be.
         force: whether `to` may be a version that was never champion or is blocked (templated).
         asset: gets an event about the new champion.
 

@@ -20,24 +20,25 @@ from leeway.triggers.deployment import DeploymentTrigger
 from leeway.triggers.shadow import ShadowTrigger
 
 MAX_REASON_CHARS = 1_500
-"""Longest reason in the task's error; the report has all of it."""
+"""Largest number of characters of the reason in the task's error; the report has the whole reason."""
 
 
 class ShadowOperator(DeployOperator):
     """Run a version as the shadow variant of an endpoint for some time, then remove it, and judge it.
 
     The shadow variant gets a copy of each request to the endpoint. Its answers are captured, and clients do not get
-    them. The step `shadow` then compares them with those of the version that serves: latency, errors, agreement, drift
-    of the scores and, where labels are published, the paired metrics of the gate. Section `shadow` of the parameters
-    has the limits (docs/how-to/serving.md).
+    them. The step `shadow` then compares these answers with those of the version that serves: latency, errors,
+    agreement, drift of the scores and, where labels are published, the gate's metrics, paired by row. Section `shadow`
+    of the parameters has the limits (docs/how-to/serving.md).
 
     The task is skipped if `shadow_minutes` is 0, if there is no endpoint, if the endpoint serves this version already,
-    or if it served this version before its present one (a rollback). A version with other features than the one that
-    serves is refused before anything is created. The cost of the shadow variant's instances is checked against the
+    or if it served this version before its present one (a rollback). A version with other features than the version
+    that serves is refused before anything is created. The cost of the shadow variant's instances is checked against the
     project's budget.
 
-    The task waits in the triggerer. If a worker is killed, the next try attaches to the shadow, and its time is not
-    restarted. If a person clears the task or sets its state while it waits, the shadow variant is removed. Idempotent.
+    The task waits in the triggerer. If a worker is killed, the next try attaches to the shadow, and the shadow's time
+    does not begin again. If a person clears the task or sets its state while it waits, the shadow variant is removed.
+    Idempotent.
 
     If the outcome is `failed`, or the version does not start, the task fails without a retry. If it is `undecided` (too
     few requests, or an interval that contains a limit), the task succeeds.

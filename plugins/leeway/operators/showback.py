@@ -8,7 +8,7 @@ from typing import Any
 from leeway.operators.step import ACTOR_VARIABLES, StepOperator
 
 TASK_OF_RUN = "{{ dag.dag_id }}/{{ run_id }}/{{ task.task_id }}{{ '/%d' % ti.map_index if ti.map_index >= 0 else '' }}"
-"""Template of the task that reports a notice. A retry of the task has the same text; other tasks have another one."""
+"""Template of the task that reports a notice. A retry of the task has the same text; other tasks have other texts."""
 
 
 class ShowbackOperator(StepOperator):
@@ -19,10 +19,11 @@ class ShowbackOperator(StepOperator):
     is used.
 
     Args:
-        teams: project to the team that pays (templated).
-        environments: project to its environment (templated).
-        budgets_usd: PROJECT or PROJECT/YYYY-MM to the budget of a month, USD (templated).
-        thresholds_percent: shares of a budget, percent. When costs reach one, people are notified once (templated).
+        teams: maps each project to the team that pays (templated).
+        environments: maps each project to its environment (templated).
+        budgets_usd: maps PROJECT or PROJECT/YYYY-MM to the budget of a month, USD (templated).
+        thresholds_percent: shares of a budget, percent. When costs reach such a share, people are notified once
+            (templated).
         commitments: commitments of savings plans that were bought, each with usd_h, term, begin and perhaps discount
             (templated).
 

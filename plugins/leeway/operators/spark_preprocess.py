@@ -18,9 +18,9 @@ class SparkPreprocessOperator(SageMakerJobOperator, SageMakerProcessingOperator)
     The window's data files and the code of `pipelines` are uploaded, unless S3 has the same content already. The job's
     name depends on DAG, run, task and map index. Before the task starts a job, it looks for a job with that name and
     the same inputs. If the job runs, the task waits for it; if it completed, the task collects its result; else the
-    task starts a job with the next name. So no second job is paid for after a retry, a clear or a killed worker. The
-    task waits in the triggerer, and shows the job's log in its own. If a person clears the task or marks its state, the
-    job is stopped. Idempotent.
+    task starts a job with the next name. So no second job is paid for after a retry, a cleared task or a killed worker.
+    The task waits in the triggerer, and shows the job's log in its own. If a person clears the task or marks its state,
+    the job is stopped. Idempotent.
 
     Args:
         snapshot: file of the pinned window, as the step `snapshot` wrote it, relative to the project (templated).
@@ -42,10 +42,11 @@ class SparkPreprocessOperator(SageMakerJobOperator, SageMakerProcessingOperator)
             parameters.
         environment: variables of the job, such as SPARK_DRIVER_MEMORY=12g (templated). No secrets: they show in the UI.
         config: more fields of the request to CreateProcessingJob (templated): mappings are merged into the task's own,
-            other values replace them. It may not have ProcessingJobName, Tags or ProcessingOutputConfig.Outputs.
+            other values replace the task's. `config` may not have ProcessingJobName, Tags or
+            ProcessingOutputConfig.Outputs.
         check_interval_s: seconds between two requests for the job's state (templated).
-        priority: `low`, `normal` or `high`: which tasks Airflow starts first when slots of its pool are scarce, by
-            priority_weight. A job that runs is not interrupted. Empty: normal.
+        priority: `low`, `normal` or `high`: which tasks Airflow starts first when the task's pool has few free slots,
+            by priority_weight. A job that runs is not interrupted. Empty: normal.
         deferrable: whether to wait in the triggerer; if not, the task waits in the worker.
         python: interpreter of the environment that has the ML libraries (templated); if empty, LEEWAY_PYTHON, or else
             the interpreter that runs Airflow.

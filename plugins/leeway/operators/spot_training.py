@@ -28,9 +28,9 @@ class SpotTrainingOperator(SageMakerJobOperator, SageMakerTrainingOperator):
     The job's name depends on DAG, run, task and map index. Before the task starts a job, it looks for a job with that
     name and the same inputs. If the job runs, the task waits for it; if it completed, the task collects its result. If
     it failed, was stopped or has other inputs, the task starts a job with the next name, which resumes from the same
-    checkpoints if the inputs are the same. So no second job is paid for after a retry, a clear or a killed worker. The
-    task waits in the triggerer, and shows the job's log in its own. If a person clears the task or marks its state, the
-    job is stopped. Idempotent.
+    checkpoints if the inputs are the same. So no second job is paid for after a retry, a cleared task or a killed
+    worker. The task waits in the triggerer, and shows the job's log in its own. If a person clears the task or marks
+    its state, the job is stopped. Idempotent.
 
     Args:
         channels: for each channel, its name and a folder or an s3:// prefix (templated). A folder is uploaded, unless
@@ -52,25 +52,25 @@ class SpotTrainingOperator(SageMakerJobOperator, SageMakerTrainingOperator):
         framework_version: version of the framework's image, as the sagemaker SDK names it.
         image_uri: training image of your own (templated); instead of a framework.
         instance_type: instance type, such as ml.m5.large (templated). With "auto", it is chosen among instance_types:
-            the cheapest that ends before the deadline and within max_run_s and max_wait_s, and whose highest possible
-            cost is within budget_usd, by past jobs in the ledger and the size of its channels, or by `workload`. A
-            retry that finds a job of this task uses the instance type of that job.
+            the cheapest with which the job ends before the deadline and within max_run_s and max_wait_s, and whose
+            highest possible cost is within budget_usd. The prediction uses past jobs in the ledger and the size of the
+            channels, or `workload`. A retry that finds a job of this task uses the instance type of that job.
         instance_types: several types to try in turn with on_no_capacity="next_instance_type" (templated); instead of
             instance_type. With instance_type="auto", the types that are allowed, or patterns such as ml.m5.*; the
             first one that may start is used if nothing is known about the training.
         deadline: when the training must have ended (templated), for instance_type="auto": a duration such as 24h, or a
             time in UTC, such as {{ data_interval_end + macros.timedelta(hours=6) }}. The wait in a job_queue is not
-            predicted: the deadline must leave time for it.
+            predicted: the deadline must leave time for this wait.
         workload: size of the language model that is trained (templated), for instance_type="auto", in place of past
             jobs: {"params": 7e9, "tokens": 1e9, "method": "lora"}.
-        instance_count: number of instances (templated). A job with another number is another job, but resumes from
+        instance_count: number of instances (templated). With another number, a new job starts, which resumes from
             the same checkpoints.
         distribution: what starts the script on each instance (templated), as in the sagemaker SDK:
             {"torch_distributed": {"enabled": True}}, or {"mpi": {"enabled": True, "processes_per_host": 1,
             "custom_mpi_options": ""}}. Without it, each instance runs the script, which finds the others by SM_HOSTS.
         sharded_channels: names of the channels whose objects are divided among the instances (templated); each instance
-            gets all objects of the channels that are not listed. Leeway's own script divides the rows itself, and
-            needs none.
+            gets all objects of the channels that are not listed. Leeway's own script divides the rows itself, so
+            no channel needs to be listed.
         volume_size_gb: size of each instance's disk, GB (templated).
         spot: whether to use managed spot; if not, instances on demand.
         max_run_s: longest training time, seconds (templated).
@@ -88,10 +88,10 @@ class SpotTrainingOperator(SageMakerJobOperator, SageMakerTrainingOperator):
         environment: variables of the script in the job (templated); see `env` for the steps. No secrets: they show
             in the UI.
         config: more fields of the request to CreateTrainingJob (templated): mappings are merged into the task's own,
-            other values replace them. It may not have TrainingJobName or Tags.
+            other values replace the task's. `config` may not have TrainingJobName or Tags.
         check_interval_s: seconds between two requests for the job's state (templated).
-        priority: `low`, `normal` or `high`: which tasks Airflow starts first when slots of its pool are scarce, by
-            priority_weight; with a queue, also which job goes first within its share. A job that runs is not
+        priority: `low`, `normal` or `high`: which tasks Airflow starts first when the task's pool has few free slots,
+            by priority_weight; with a queue, also which job goes first within its share. A job that runs is not
             interrupted, unless its queue has quota shares with preemption. Empty: normal.
         job_queue: name or ARN of a queue of AWS Batch for training jobs (templated): the job is submitted to it as a
             service job, waits there, and starts when there is room. Empty: the job is started at once.

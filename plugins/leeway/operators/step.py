@@ -17,7 +17,7 @@ IN_BACKFILL = "{{ dag_run.run_type == 'backfill' }}"
 """Template of "True" or "False": whether a backfill started the DAG run, or ran it again."""
 
 ACTOR_VARIABLES = {
-    # A run that no person triggered has no user name: then `default` gives an empty text, and `or` the run itself.
+    # If no person triggered the run, there is no user name: `default` gives an empty text, and `or` the run itself.
     "LEEWAY_ACTOR": "{{ dag_run.triggering_user_name | default('', true) or dag.dag_id ~ '/' ~ run_id }}",
     "LEEWAY_RUN": "{{ dag.dag_id }}/{{ run_id }}",
 }
@@ -57,7 +57,7 @@ class StepOperator(ResultOutputMixin, BaseOperator):
         self._hook: StepHook | None = None
 
     def build_spec(self) -> dict[str, Any]:
-        """Return the step's spec: the rendered fields that are not None. params.yaml or the step sets the others."""
+        """Return the step's spec: the rendered fields that are not None. params.yaml or the step sets all others."""
         return {name: value for name in self.fields if (value := getattr(self, name)) is not None}
 
     def execute(self, context: Context) -> Any:

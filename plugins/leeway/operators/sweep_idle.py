@@ -9,7 +9,7 @@ from leeway.operators.step import StepOperator
 
 
 class IdleSweepOperator(StepOperator):
-    """Find what runs in SageMaker although nobody uses it, and say what it costs; stop it where that is allowed.
+    """Find what runs in SageMaker although nobody uses it, report its cost, and stop it if its kind is in `stop`.
 
     By default nothing is stopped. Resources with the tag `leeway:keep`, endpoints that Leeway did not create, and
     resources without a metric of their use are never stopped; they are reported, with their cost. Before each stop, the
@@ -20,8 +20,8 @@ class IdleSweepOperator(StepOperator):
         kinds: kinds to check (templated): `notebook` (notebook instances), `app` (Studio apps), `endpoint` (all
             endpoints), `processing` (processing jobs). A list, or a text with commas.
         idle_minutes: minutes without a use after which a resource is idle; at least 1 (templated).
-        cpu_percent: CPU utilization from which a notebook instance or a processing job counts as used, percent of one
-            core (templated).
+        cpu_percent: CPU utilization from which a notebook instance or a processing job is treated as used, percent of
+            one core (templated).
         stop: kinds whose idle resources are stopped (templated). A notebook instance keeps its disk. A Studio app keeps
             its files, and loses its memory. An endpoint that Leeway created is deleted. A processing job loses what it
             did.

@@ -47,7 +47,7 @@ class SyncOperator(StepOperator):
         super().__init__(**kwargs)
         self.dataset, self.asset, self.folder = dataset, asset, folder
         self.source_conn_id = source_conn_id
-        # An inlet gives access to the asset's state store, and emits nothing.
+        # An inlet gives access to the asset's state store, and emits no event.
         self.inlets = [*self.inlets, asset]
 
     def execute(self, context: Context) -> Any:

@@ -20,12 +20,13 @@ class TuningOperator(SageMakerJobOperator, SageMakerTuningOperator):
     Section `tune` of the model's parameters is the plan: space, strategy, number of trials, folds. A trial runs the
     training script with `folds` and `fold_days`, and never reads the holdout.
 
-    The tuning job's name depends on DAG, run, task and map index. A retry, a clear or a killed worker finds the tuning
-    job: the task waits for it or, if it completed, collects its winner. If it failed or was stopped, the next one runs
-    only the trials that are left, and with the strategies bayesian and random it learns from the earlier trials; only a
-    grid begins again. So no trial is paid for twice. The task waits in the triggerer, and its log has a line for each
-    trial that starts or ends. If a person clears the task or marks its state, the tuning job and its trials are
-    stopped. Each trial is a row in the ledger of costs, and an MLflow run below the run of the tuning. Idempotent.
+    The tuning job's name depends on DAG, run, task and map index. After a retry, a cleared task or a killed worker, the
+    task finds the tuning job, and waits for it or, if it completed, collects its winner. If it failed or was stopped,
+    the next one runs only the trials that are left, and with the strategies bayesian and random it learns from the
+    earlier trials. So no trial is paid for twice, except with the strategy grid: a grid begins again with all trials.
+    The task waits in the triggerer, and its log has a line for each trial that starts or ends. If a person clears the
+    task or marks its state, the tuning job and its trials are stopped. Each trial is a row in the ledger of costs, and
+    an MLflow run below the run of the tuning. Idempotent.
 
     Args:
         channels: `train` and `validation`, each with a folder or an s3:// prefix (templated). A folder is uploaded,
@@ -40,7 +41,7 @@ class TuningOperator(SageMakerJobOperator, SageMakerTuningOperator):
         code: folder of the script, its other files and params.yaml (templated), such as the workspace of
             DvcReproOperator; by default LEEWAY_PROJECT.
         hyperparameters: hyperparameters of all trials (templated), beside those of section `train` of params.yaml,
-            which they override. They may not have a searched one.
+            which they override. They may not include a searched hyperparameter.
         metric_regex: regular expression of the objective in the log of the script. Less is better.
         role_arn: execution role of the trials (templated); by default the environment's LEEWAY_ROLE_ARN.
         bucket: S3 bucket of channels, code, checkpoints and output (templated); by default LEEWAY_BUCKET.
@@ -49,7 +50,7 @@ class TuningOperator(SageMakerJobOperator, SageMakerTuningOperator):
         framework_version: version of the framework's image, as the sagemaker SDK names it.
         image_uri: training image of your own (templated); instead of a framework.
         instance_type: instance type of a trial (templated); by default that of section `tune`.
-        instance_count: number of instances of a trial (templated). Leeway's own script trains folds on one.
+        instance_count: number of instances of a trial (templated). Leeway's own script trains folds on one instance.
         volume_size_gb: size of each instance's disk, GB (templated).
         spot: whether to use managed spot; if not, instances on demand.
         max_run_s: longest time of a trial, seconds (templated); by default `max_trial_s` of section `tune`.
@@ -62,10 +63,11 @@ class TuningOperator(SageMakerJobOperator, SageMakerTuningOperator):
         model: registered model (templated), whose parameters give the plan and the hyperparameters.
         environment: variables of the script (templated). No secrets: they show in the UI.
         config: more fields of the request to CreateHyperParameterTuningJob (templated): mappings are merged into the
-            task's own, other values replace them. It may not have the job's name, its tags or its number of trials.
+            task's own, other values replace the task's. `config` may not have the job's name, its tags or its number of
+            trials.
         check_interval_s: seconds between two requests for the state of the tuning job and its trials (templated).
-        priority: `low`, `normal` or `high`: which tasks Airflow starts first when slots of its pool are scarce, by
-            priority_weight. A job that runs is not interrupted. Empty: normal.
+        priority: `low`, `normal` or `high`: which tasks Airflow starts first when the task's pool has few free slots,
+            by priority_weight. A job that runs is not interrupted. Empty: normal.
         deferrable: whether to wait in the triggerer; if not, the task waits in the worker.
         python: interpreter of the environment that has the ML libraries (templated); if empty, LEEWAY_PYTHON, or else
             the interpreter that runs Airflow.

@@ -32,8 +32,8 @@ class ValidateOperator(StepOperator):
             task fails and nothing is published. By default params.yaml decides.
         withdraw: whether to remove the rows of a refused day that were published before (templated); by default
             params.yaml decides.
-        allow_shrink: whether to publish a day that has fewer rows than its published version, or that ends earlier than
-            the published days around it (templated); by default params.yaml decides.
+        allow_shrink: whether to publish a day that has fewer rows than its published version, or whose rows end
+            earlier in the day than those of the published days around it (templated); by default params.yaml decides.
         asset: gets an event of the partition if the published rows changed. The event's extra has snapshot_id, rows,
             changed, changes and columns. An asset that is only in `outlets` would get an event at each success.
 

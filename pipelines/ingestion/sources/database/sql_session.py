@@ -25,11 +25,13 @@ CONNECT_S = 10
 """Longest time to wait for a connection to PostgreSQL, seconds."""
 POSTGRES, SQLITE = "postgresql", "sqlite"
 TRANSIENT_STATES = re.compile(r"08|25P0[34]|40|53|55P03|57|58")
-"""SQLSTATEs of transient errors: connection, time-out, conflict, resources, lock, shutdown (PostgreSQL, appendix A)."""
+"""Beginnings of the SQLSTATEs of transient errors: connection, time-out, conflict, resources, lock, shutdown
+(PostgreSQL, appendix A)."""
 REFUSED_MESSAGES = re.compile(
     r"authentication failed|does not exist|no pg_hba.conf entry|no password supplied|not permitted"
 )
-"""Messages of PostgreSQL when it refuses a connection and a retry cannot help; psycopg 3.3 gives them no SQLSTATE."""
+"""Messages of PostgreSQL when it refuses a connection and a retry cannot help; these errors of psycopg 3.3 have no
+SQLSTATE."""
 BUSY_MESSAGES = re.compile(r"locked|disk I/O error|busy")
 """SQLite's messages for transient errors."""
 
@@ -90,6 +92,7 @@ def connect(url: URL, origin: str, timezone: str) -> Iterator[Connection]:
         with engine.connect() as connection:
             if is_postgres:
                 connection.execution_options(postgresql_readonly=True)
+                # False: for the whole session, not only for the current transaction.
                 connection.execute(sa.select(sa.func.set_config("TimeZone", timezone or "UTC", False)))
             yield connection
 

@@ -22,6 +22,7 @@ from pipelines.source import Description
 from pipelines.window import DAY, Days, Unit
 
 Types = dict[str, pa.DataType]
+"""Maps each column to its type."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ class _SqlRows:
         return sql_session.build_selectable(self.table, self.query, list(types))
 
     def _list_sort_columns(self, connection: Connection, rows: Any) -> list[Any]:
-        """Return the columns to sort the rows by. Without a fixed order, unchanged rows would count as changed."""
+        """Return the columns to sort the rows by. Without a fixed order, unchanged rows would look changed."""
         names = self.order_by or (sql_session.find_primary_key(connection, self.table) if self.table else ())
         if not names:
             raise SpecError(
@@ -104,7 +105,7 @@ class _SqlRows:
 
     def _build_schema(self, types: Types) -> pa.Schema:
         empty_batch = pa.RecordBatch.from_pylist([], schema=pa.schema(list(types.items())))
-        schema: pa.Schema = add_day_column(empty_batch, None, self.day, Position(self._origin)).schema
+        schema: pa.Schema = add_day_column(empty_batch, day=None, name=self.day, position=Position(self._origin)).schema
         return schema
 
     def _read_batches(self, connection: Connection, types: Types, statement: Any) -> Iterator[pa.RecordBatch]:
@@ -113,7 +114,8 @@ class _SqlRows:
             position = Position(self._origin, row)
             columns = zip(types.items(), zip(*rows, strict=True), strict=True)
             arrays = [build_array(values, data_type, zone, name, position) for (name, data_type), values in columns]
-            yield add_day_column(pa.RecordBatch.from_arrays(arrays, names=list(types)), None, self.day, position)
+            batch = pa.RecordBatch.from_arrays(arrays, names=list(types))
+            yield add_day_column(batch, day=None, name=self.day, position=position)
             row += len(rows)
 
 
@@ -227,7 +229,7 @@ class SqlChanges(_SqlRows):
 def _build_day_conditions(column: Any, data_type: pa.DataType, days: Days, connection: Connection) -> tuple[Any, Any]:
     """Return the conditions that select the rows of `days`.
 
-    For timestamps in SQLite, they also select the day before and the day after.
+    For timestamps in SQLite, the conditions also select the day before and the day after.
     """
     if pa.types.is_date(data_type):
         lower, upper = (_to_bound(day, connection) for day in (days.first, days.last + DAY))

@@ -57,7 +57,7 @@ def _open_reader(source: Any, layout: Layout, types: dict[str, pa.DataType], onl
     """Open pyarrow's reader of batches. With `only_typed_columns`, it reads only the columns in `types`."""
     return csv.open_csv(
         source,
-        # pyarrow 25 knows the row of an error only if it reads in one thread.
+        # pyarrow 25 names the row of an error only if it reads in one thread.
         read_options=csv.ReadOptions(block_size=BLOCK_BYTES, use_threads=False),
         parse_options=csv.ParseOptions(delimiter=layout.delimiter, newlines_in_values=True),
         convert_options=csv.ConvertOptions(
@@ -140,7 +140,8 @@ def _check_complete(stream: Utf8Stream, origin: str, layout: Layout) -> None:
     """Refuse a file that ends in the middle of a value, for which pyarrow 25 raises no error."""
     tail = stream.tail.decode("utf-8", "replace")
     open_quote = rf'(?:^|[\r\n{re.escape(layout.delimiter)}])"(?:[^"]|"")*$'
-    # The closing quote of the value "x," looks like an opening one. The number of quotes decides which one it is.
+    # The closing quote of a value that ends with the delimiter, such as "x,", looks like an opening quote. It is one
+    # only if the number of quotes is odd.
     if stream.quote_count % 2 and re.search(open_quote, tail):
         raise DataError(
             f"{origin} ends in the middle of a value: {tail[-60:]!r}.", "Check whether the file is truncated."

@@ -40,10 +40,12 @@ from pipelines.source import Description, Source
 from pipelines.window import Days, Unit
 
 MIN_PARTITIONS = 2
-"""Smallest number of partitions for which `FileSource.read_once` copies the rows of a file."""
+"""Smallest number of partitions for which `FileSource.read_once` copies the rows of a file. For one, a copy saves no
+time."""
 DECIMAL_POINTS = (".", ",")
 """Characters that may stand before the decimals of a number."""
 READERS = {"csv": csv_file.read_batches, "json": json_file.read_batches, "parquet": parquet_file.read_batches}
+"""Maps each format to the function that reads a file of this format in batches."""
 
 
 @dataclass(frozen=True)
@@ -55,10 +57,11 @@ class FileSource:
             and * if a day has several files. Without {date}, one file holds many days. A file that ends in .gz, .zst or
             .zip is unpacked. For an hour, {date} is YYYY-MM-DDTHH; for a month, YYYY-MM.
         format: format of the content. JSON must have one object on each line.
-        columns: required column to its type. Every value must fit its type. Timestamps are converted to UTC.
+        columns: maps each required column to its type. Every value must fit its type. Timestamps are converted to UTC.
         day: column that gives the day of a row (a date, or a timestamp: its day in UTC), or its hour or month. Required
-            without {date}; with {date}, every row must be of the day. If `day` is not given, a column `date` is used.
-        extra: whether other columns are read too, in types inferred from the first rows, or ignored.
+            if `url` has no {date}; if it has one, every row must be of that day. If `day` is not given, a column `date`
+            is used.
+        extra: `take`: other columns are read too, in types inferred from the first rows; `ignore`: they are not read.
         timezone: time zone of timestamps without an offset, by its name in the IANA database.
         ambiguous: how to read times of the hour that occurs twice in autumn.
         time_formats: formats of dates and timestamps that are not ISO 8601, as `strptime` takes them: "%d.%m.%Y". A
@@ -122,7 +125,7 @@ class FileSource:
         self._check_unit()
 
     def _check_unit(self) -> None:
-        """Refuse an unknown unit, and a placeholder or a time zone that does not fit it."""
+        """Refuse an unknown unit, and a placeholder or a time zone that does not fit the unit."""
         origin = redact(self._address)
         if self.partition not in FORMATS:
             raise SpecError(f"{origin}: unknown partition {self.partition!r}.", f"Use one of: {', '.join(FORMATS)}.")
@@ -141,7 +144,7 @@ class FileSource:
         return Description("files", redact(self._address), self.columns)
 
     def list_partitions(self, days: Days) -> list[Partition]:
-        """List the partitions within `days` that have a file; if one file holds many days, those that have rows.
+        """List the partitions within `days` that have a file; if one file holds many days, list those with rows.
 
         Raises:
             DataError: a file that holds many days does not exist, or cannot be read. A retry cannot help.
@@ -170,7 +173,11 @@ class FileSource:
         if first_batch is None:
             empty_batch = convert_batch(_build_empty_batch(self.columns), self.columns, self._zone, Position(""))
             has_date = DATE_COLUMN in self.columns
-            first_batch = empty_batch if has_date else add_partition_columns(empty_batch, partition, "", Position(""))
+            first_batch = (
+                empty_batch
+                if has_date
+                else add_partition_columns(empty_batch, partition, name="", position=Position(""))
+            )
         matching_batches = (
             _match_schema(batch, first_batch.schema, redact(self._address)) for batch in chain([first_batch], batches)
         )
@@ -184,6 +191,7 @@ class FileSource:
 
     @property
     def _has_files_by_day(self) -> bool:
+        """Whether each partition has files of its own: the address has a placeholder {date}."""
         return DATE_PLACEHOLDER.search(self._address) is not None
 
     @property
@@ -204,6 +212,7 @@ class FileSource:
         if self._has_files_by_day or len(partitions) < MIN_PARTITIONS:
             yield self
             return
+        # Without {date} in the address, the file is the same for any partition.
         batches = (batch for _, _, batch in self._read_rows(next(iter(partitions))))
         first_batch = next(batches)
         rows = (
@@ -247,7 +256,7 @@ class FileSource:
         return Layout(columns, extra, self.delimiter, self.encoding, self.nulls, self.decimal_point, self.final_newline)
 
     def _read_partitions(self) -> Iterator[Partition]:
-        """Yield the partitions of the rows of a file that holds many. If `day` is declared, no other column is read."""
+        """Yield the partitions in a file of many partitions. If `day` is declared, no other column is read."""
         assert self.day
         types = {self.day: self.columns[self.day]} if self.day in self.columns else {}
         layout = self._build_layout(types, "ignore" if types else "take")

@@ -20,11 +20,11 @@ ROW_PATTERN = re.compile(r" in row (\d+)")
 COLUMN_PATTERN = re.compile(r"Column\(/([^)]*)\) changed from (\w+) to (\w+)")
 """Parts of messages of pyarrow 25: the row of an error, and a value of another type than the column."""
 UNEXPECTED_FIELDS = {"guess": "infer", "take": "error", "ignore": "ignore"}
-"""Maps each value of `Layout.extra` to the option of pyarrow; `guess` infers the types of all columns."""
+"""Maps each value of `Layout.extra` to pyarrow's option. `guess` is only for finding the columns and their types."""
 
 
 def read_batches(file: Any, origin: str, layout: Layout) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Yield batches, each with the number of its first line, from 1; none for an empty file.
+    """Yield batches, each with the number of its first line, from 1; no batch for an empty file.
 
     Raises:
         DataError: a column is missing, a value does not have its type, or the file is truncated. A retry cannot help.
@@ -53,9 +53,9 @@ def _open_reader(source: Any, types: dict[str, pa.DataType], extra: str) -> Any:
 
 
 def _choose_types(head: bytes, origin: str, layout: Layout) -> dict[str, pa.DataType]:
-    """Return the types to read the columns in: declared types, and for undeclared columns those of the first lines."""
+    """Return the types to read the columns in: declared types, and for other columns types of the first lines."""
     declared_types = {name: _choose_reading_type(data_type) for name, data_type in layout.columns.items()}
-    lines = head[: head.rfind(b"\n") + 1] or head
+    lines = head[: head.rfind(b"\n") + 1] or head  # without the last line, which may be incomplete
     names = _open_reader(io.BytesIO(lines), {}, "guess").schema.names
     check_columns(origin, list(declared_types), names)
     schema = _open_reader(io.BytesIO(lines), declared_types, "guess").schema

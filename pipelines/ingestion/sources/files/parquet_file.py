@@ -18,7 +18,7 @@ BUFFER_BYTES = 1024 * 1024
 
 
 def read_batches(file: Any, origin: str, layout: Layout) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Yield batches, each with the number of its first row, from 1. The first may be empty.
+    """Yield batches, each with the number of its first row, from 1. The first batch may be empty.
 
     Raises:
         DataError: a column is missing, or the file is empty. A retry cannot help.

@@ -21,8 +21,8 @@ from pipelines.system.temporary_folders import make_temporary_folder
 from pipelines.window import Days, Unit
 
 GROUP_BYTES = 32 * 1024 * 1024
-"""Size of the rows that are split at a time, bytes. The rows of one partition among them are one piece of the temporary
-file."""
+"""Size of the rows that are split at a time, bytes. Of these rows, those of one partition become one piece of the
+temporary file."""
 HOURS = 24
 """Hours of a day."""
 
@@ -39,7 +39,7 @@ class SplitFile:
     pieces: Mapping[int, Sequence[int]]
     """Maps each partition number to the numbers of its pieces in the file."""
     days: Days | None
-    """First and last day of all rows of the source; None if it has none."""
+    """First and last day of all rows of the source; None if it has no rows."""
 
     def describe(self) -> Description:
         """Return what the source reads."""
@@ -112,7 +112,7 @@ def _group_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch
 
 
 def _split(batch: pa.RecordBatch, wanted_numbers: np.ndarray[Any, Any]) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Yield the number of each wanted partition in the batch and its rows, in their order."""
+    """Yield each wanted partition in the batch: its number, and its rows in their order."""
     numbers = _number_rows(batch)
     rows = np.flatnonzero(np.isin(numbers, wanted_numbers))
     rows = rows[np.argsort(numbers[rows], kind="stable")]
@@ -131,6 +131,6 @@ def _number_rows(batch: pa.RecordBatch) -> np.ndarray[Any, Any]:
 
 
 def _number_partition(partition: Partition) -> int:
-    """Return a number that identifies the partition: hours from 1970-01-01T00 to its beginning."""
+    """Return a number that identifies the partition: the hours from 1970-01-01T00 to the beginning of the partition."""
     hour = partition.hour if isinstance(partition, Hour) else 0
     return (get_date(partition) - dt.date(1970, 1, 1)).days * HOURS + hour

@@ -43,9 +43,9 @@ def find_partitions(pattern: str, partitions: Iterable[PartitionT]) -> list[Part
         from pipelines.ingestion.sources.web.http_client import HttpClient
 
         return [partition for partition in partitions if HttpClient().exists(fill_date(pattern, partition))]
-    any_day = DATE_PLACEHOLDER.sub(lambda match: re.sub(r"%-?[a-zA-Z]", "*", match[1] or "*"), pattern)
+    any_date_pattern = DATE_PLACEHOLDER.sub(lambda match: re.sub(r"%-?[a-zA-Z]", "*", match[1] or "*"), pattern)
     # A name like %Y%m%d has become ***, but `**` is only allowed if it is the whole name of a folder.
-    names = _glob(re.sub(r"(?<=[^/*])\*{2,}|\*{2,}(?=[^/*])", "*", any_day))
+    names = _glob(re.sub(r"(?<=[^/*])\*{2,}|\*{2,}(?=[^/*])", "*", any_date_pattern))
     return [
         partition for partition in partitions if fnmatch.filter(names, _strip_protocol(fill_date(pattern, partition)))
     ]

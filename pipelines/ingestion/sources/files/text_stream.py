@@ -24,7 +24,8 @@ class Utf8Stream:
         origin: name of the file, for messages.
         encoding: name of the encoding in Python.
         head_bytes: size of `head`.
-        is_checked: whether the caller itself checks that UTF-8 is valid. Then UTF-8 is returned unchanged.
+        is_checked: whether the caller itself checks that UTF-8 is valid. If true, a file in UTF-8 is returned
+            unchanged.
 
     Raises:
         SpecError: there is no such encoding. A retry cannot help.
@@ -43,13 +44,13 @@ class Utf8Stream:
         self._unread = self.head
 
     def read(self, size: int = -1) -> bytes:
-        """Return at most `size` bytes, or any number if it is negative; no bytes at the end of the file."""
+        """Return at most `size` bytes, or any number if `size` is negative; no bytes at the end of the file."""
         if not self._unread:
             self._unread = self._read_piece(size if size > 0 else PIECE_BYTES)
             self.tail = (self.tail + self._unread)[-TAIL_BYTES:]
             self.quote_count += self._unread.count(b'"')
-        # `_unread` may be longer than `size`, since UTF-8 can need more bytes than the file's encoding. Where pyarrow
-        # 25 fills a buffer of its own, it copies all of them, also beyond the end of the buffer.
+        # `_unread` may be longer than `size`, since UTF-8 can need more bytes than the file's encoding. If pyarrow 25
+        # reads into a buffer of its own, it copies all returned bytes, even beyond the end of the buffer.
         end = len(self._unread) if size < 0 else size
         piece, self._unread = self._unread[:end], self._unread[end:]
         return piece

@@ -23,6 +23,7 @@ from pipelines.source import Description
 from pipelines.window import Days, Unit
 
 Types = dict[str, pa.DataType]
+"""Maps each column to its type."""
 
 
 @dataclass(frozen=True)
@@ -34,11 +35,11 @@ class _HttpRows:
         params: parameters of the query; their values may contain {date}.
         rows: dotted path to the list of rows in a page, such as `data.items`; empty if the page is the list.
         pages: how the rows are paged: OnePage, PageNumber, Offset, CursorToken or LinkHeader.
-        columns: required column to its type. Every value must fit its type. Timestamps are converted to UTC.
-        extra: whether other columns are read too, in types inferred from the first page, or ignored.
+        columns: maps each required column to its type. Every value must fit its type. Timestamps are converted to UTC.
+        extra: `take`: other columns are read too, in types inferred from the first page; `ignore`: they are not read.
         day: column that gives the day of a row (a date, or a timestamp: its day in UTC).
-        headers_env: name of a header to the environment variable that holds its value, so that no secret is in the
-            code.
+        headers_env: maps the name of a header to the environment variable that holds its value, so that no secret is in
+            the code.
         rate_per_s: largest number of requests per second; None for no limit.
         timezone: time zone of timestamps without an offset, by its name in the IANA database.
         ambiguous: how to read times of the hour that occurs twice in autumn.
@@ -114,7 +115,9 @@ class _HttpRows:
         check_columns(position.origin, list(self.columns), names)
         types = dict(self.columns)
         for name in Layout(self.columns, self.extra).list_undeclared_columns(names):
-            data_type = build_array([record.get(name) for record in records], None, zone, name, position).type
+            data_type = build_array(
+                [record.get(name) for record in records], data_type=None, zone=zone, name=name, position=position
+            ).type
             if pa.types.is_null(data_type):
                 data_type = pa.string()
             types[name] = pa.float64() if pa.types.is_decimal(data_type) else data_type
@@ -198,7 +201,7 @@ class HttpChanges(_HttpRows):
         """
         last_cursor = None if since is None else parse_cursor(since, self.columns[self.cursor], redact(self.url))
         params = {} if since is None else {self.since_param: since}
-        reader = self._open_reader(self.url, {**self.params, **params}, None)
+        reader = self._open_reader(self.url, {**self.params, **params}, day=None)
         return pa.RecordBatchReader.from_batches(reader.schema, self._filter_new_rows(last_cursor, reader))
 
     def _filter_new_rows(self, since: pa.Scalar | None, reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:

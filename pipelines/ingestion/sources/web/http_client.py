@@ -30,11 +30,12 @@ CHUNK_BYTES = 1024 * 1024
 """Bytes of a download that are read at a time."""
 T = TypeVar("T")
 _backoff = wait_random_exponential(multiplier=0.5, max=20.0)
+"""Returns random seconds to wait before a retry, up to a limit that doubles with each attempt, and is at most 20."""
 
 
 # These two errors do not leave this module.
 class _TransientError(Exception):
-    """The request may succeed in a retry. `retry_after_s` is the wait before it that the server demands, seconds."""
+    """The request may succeed in a retry. `retry_after_s`: seconds to wait before it, if the server names them."""
 
     def __init__(self, problem: str, retry_after_s: float | None = None) -> None:
         super().__init__(problem)
@@ -52,7 +53,8 @@ class HttpClient:
     Args:
         headers: headers of every request.
         rate_per_s: largest number of requests per second; None for no limit.
-        redirects: whether redirects are followed. Must be False if headers are secret.
+        redirects: whether redirects are followed. Must be False if headers are secret, because a redirect may lead to
+            another host.
     """
 
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -87,7 +89,7 @@ class HttpClient:
         self.get(url, lambda response: _write_content(response, path))
 
     def read(self, url: str, params: Mapping[str, str], max_bytes: int) -> tuple[bytes, requests.Response]:
-        """Return the content of a page, and the response, for its headers."""
+        """Return the content of a page, and the response, whose headers the caller may need."""
         return self.get(url, lambda response: (_read_content(response, url, max_bytes), response), params)
 
     def _get_with_retries(

@@ -53,7 +53,7 @@ class OnePage:
 
     def get_first_request(self) -> PageRequest:
         """Return the only request."""
-        return PageRequest({})
+        return PageRequest(params={})
 
     def get_next_request(self, page: Page) -> PageRequest | None:
         """Return None: there is no next page."""
@@ -98,7 +98,8 @@ class Offset:
     Args:
         param: parameter for the number of rows to skip.
         limit_param: parameter for the size of a page.
-        limit: largest number of rows of a page. A server may return fewer; the next request begins after those.
+        limit: largest number of rows of a page. A server may return fewer rows; the next request begins after the
+            returned ones.
     """
 
     param: str = "offset"
@@ -131,7 +132,7 @@ class CursorToken:
 
     def get_first_request(self) -> PageRequest:
         """Return the request without a token."""
-        return PageRequest({})
+        return PageRequest(params={})
 
     def get_next_request(self, page: Page) -> PageRequest | None:
         """Return the request with the page's token; None if the page has no token."""
@@ -151,12 +152,12 @@ class LinkHeader:
 
     def get_first_request(self) -> PageRequest:
         """Return the request for the source's own address."""
-        return PageRequest({})
+        return PageRequest(params={})
 
     def get_next_request(self, page: Page) -> PageRequest | None:
         """Return the request for the page's link; None if the page has no link."""
         link = look_up(page.body, self.path) if self.path else page.link
-        return PageRequest({}, str(link)) if link else None
+        return PageRequest(params={}, url=str(link)) if link else None
 
 
 def look_up(body: Any, path: str) -> Any:

@@ -30,7 +30,7 @@ class RecordReader:
     Args:
         rows: dotted path to the list of rows in a page; empty if the page is the list.
         pages: how the pages are requested.
-        headers_env: name of a header to the environment variable that holds its value.
+        headers_env: maps the name of a header to the environment variable that holds its value.
         rate_per_s: largest number of requests per second; None for no limit.
         max_bytes: largest size of a page, in bytes.
         has_decimals: whether numbers are read as exact decimals.

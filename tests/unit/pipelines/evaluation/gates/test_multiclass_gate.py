@@ -179,6 +179,6 @@ def test_the_report_has_the_pictures_of_a_multiclass_model(tmp_path: Path) -> No
     verdict = build_verdict(checks=judgement.checks)
     page = write_report(tmp_path / "report", verdict, holdout, judgement, POLICY, {"airport": 1.0}, {})
     assert {path.name for path in (tmp_path / "report").iterdir()} == {
-        "report.html", "classes.png", "class_reliability.png", "reliability.png", "parts.png",
+        "report.html", "classes.png", "class_reliability.png", "reliability.png", "holdout_parts.png",
     }  # fmt: skip
     assert page.read_text().count("data:image/png;base64,") == 4, "the page shows each picture"

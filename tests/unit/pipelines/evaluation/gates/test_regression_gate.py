@@ -162,7 +162,7 @@ def test_the_report_has_the_pictures_of_a_regression(tmp_path: Path) -> None:
             "report.html",
             "predictions.png",
             "reliability.png",
-            "parts.png",
+            "holdout_parts.png",
         }
         assert page.read_text().count("data:image/png;base64,") == 3, "the page shows each picture"
 

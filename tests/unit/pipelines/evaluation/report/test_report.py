@@ -80,7 +80,7 @@ def test_the_page_needs_no_other_file_and_runs_no_script(tmp_path: Path) -> None
     page = write_test_report(tmp_path / "report", reason=SCRIPT)
     text = page.read_text()
     names = {path.name for path in page.parent.iterdir()}
-    assert names == {"report.html", "curves.png", "reliability.png", "parts.png"}
+    assert names == {"report.html", "curves.png", "reliability.png", "holdout_parts.png"}
     assert text.count("data:image/png;base64,") == 3
     assert "<script" not in text
     assert "&lt;script&gt;" in text
