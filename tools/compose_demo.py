@@ -81,7 +81,7 @@ def open_session(settings: Mapping[str, str]) -> Session:
         client = AirflowClient(stack.airflow_url, USER, settings["AIRFLOW_ADMIN_PASSWORD"])
     except UnavailableError as error:
         raise UnavailableError(f"{error} Start the stack with `make compose-up`.") from None
-    return Session(stack, client, lambda: None)
+    return Session(stack, client, check=lambda: None)
 
 
 if __name__ == "__main__":

@@ -28,8 +28,9 @@ USES = {
 }
 """Maps each use of an instance type to the list of types in botocore's description of SageMaker."""
 CORRECTED_MEMORY_GIB = {"Trainium2": 96.0}
-"""Memory of accelerators for which moto's copy is wrong: it has 512 GiB, the AWS Neuron documentation 96 GiB."""
+"""Memory of accelerators for which moto's copy is wrong: it says 512 GiB, the AWS Neuron documentation says 96 GiB."""
 MIB = 1024
+"""Number of MiB in a GiB."""
 
 
 def main() -> None:

@@ -41,6 +41,7 @@ class Backfill:
     check: Callable[[], object] = lambda: None
     conf: Mapping[str, Any] = field(default_factory=dict)
     _is_requested: bool = field(default=False, init=False)
+    """Whether Airflow has accepted the request for the missing runs."""
 
     def __post_init__(self) -> None:
         """Create an empty cache of the DAG's runs."""

@@ -76,9 +76,9 @@ class AirflowClient:
 
     def unpause_dag(self, dag_id: str) -> None:
         """Let the scheduler run the DAG. Idempotent."""
-        self._set_paused(dag_id, False)
+        self._set_paused(dag_id, is_paused=False)
 
-    def _set_paused(self, dag_id: str, is_paused: bool) -> None:
+    def _set_paused(self, dag_id: str, *, is_paused: bool) -> None:
         self.request("PATCH", f"/dags/{dag_id}", json={"is_paused": is_paused})
 
     def list_import_errors(self, since: datetime) -> list[Json]:
@@ -117,13 +117,13 @@ class AirflowClient:
         }
         # If SQLite is locked, Airflow 3.3.2 removes the runs that it has created so far, and a scheduler that is
         # reading one of them crashes. A scheduler reads no run of a paused DAG.
-        self._set_paused(dag_id, True)
+        self._set_paused(dag_id, is_paused=True)
         try:
             self.request("POST", "/backfills", json=body)
         except (ConflictError, BusyError):
             return False
         finally:
-            self._set_paused(dag_id, False)
+            self._set_paused(dag_id, is_paused=False)
         return True
 
     def trigger_run(

@@ -109,7 +109,8 @@ class Job(ABC):
         with self.measure_phase("train"), display.show_progress("training runs") as progress_bar:
             for index, moment in enumerate(moments):
                 progress_bar(index, len(moments), f"as of {moment}")
-                session.build_backfill(self.request.train_dag, [moment], 1, conf).complete(lambda *_: None)
+                backfill = session.build_backfill(self.request.train_dag, [moment], max_active_runs=1, conf=conf)
+                backfill.complete(show_progress=lambda *_: None)
             progress_bar(len(moments), len(moments), "")
 
     @contextmanager

@@ -22,7 +22,7 @@ class ServiceProcess:
         log: the file that gets the output of all starts.
         environment: the variables that all services have.
         folder: the working folder.
-        is_answering: the health check of the service; a service without one always counts as answering.
+        is_answering: the health check of the service; for a service without a health check, it returns True.
 
     Attributes:
         has_answered: whether the service has answered since its last start.

@@ -30,6 +30,7 @@ LIMITS = {
     "exclusiveMaximum": "below",
     "pattern": "matches",
 }
+"""Maps each limit in a JSON Schema to the words for it on the page."""
 
 
 def find_steps() -> dict[str, ModuleType]:

@@ -47,6 +47,7 @@ PARAMS = {
 }
 
 REQUEST_DAYS = {"first_day": "{{ params.first_day }}", "last_day": "{{ params.last_day }}"}
+"""Templates of the first and the last day of the requests, for the operators."""
 
 
 def create_serving_monitor_dag(

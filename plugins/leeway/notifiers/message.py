@@ -69,7 +69,7 @@ def clean(value: object, max_chars: int) -> str:
 
 
 def mask_secrets(value: object) -> str:
-    """Return the value as text, with the secrets masked that Airflow masks in logs."""
+    """Return the value as text. Secrets are masked, as Airflow masks them in logs."""
     return str(redact(str(value)))
 
 

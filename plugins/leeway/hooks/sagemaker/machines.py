@@ -12,6 +12,7 @@ from airflow.sdk.exceptions import AirflowFailException
 OnNoCapacity = Literal["fail", "next_instance_type", "on_demand"]
 """What to do if a job got no instances within max_wait_s."""
 POLICIES: tuple[OnNoCapacity, ...] = ("fail", "next_instance_type", "on_demand")
+"""All values of `OnNoCapacity`."""
 NO_CAPACITY_PREFIX = "CapacityError"
 """Beginning of the FailureReason if SageMaker has no machine on demand."""
 
@@ -59,7 +60,7 @@ def list_machines_to_try(machine: Machine, types: Sequence[str], on_no_capacity:
     """Return the machines to try in turn: each type; then, if the policy says so, the first type on demand.
 
     Args:
-        machine: gives the number of instances, the volume size and the time limits of all machines.
+        machine: a machine with the instance count, the volume size and the time limits that all machines get.
         types: instance types.
         on_no_capacity: what to do if a job got no instances.
     """

@@ -23,6 +23,7 @@ from pipelines.planning.spot_prices import PriceChange, tabulate_hours
 HISTORY = dt.timedelta(days=90)
 """How far EC2's history of prices goes back."""
 PRODUCT = "Linux/UNIX"
+"""EC2's name of the operating system whose prices are read."""
 
 
 class StartEvent(TypedDict):

@@ -25,10 +25,10 @@ def build_distribution_settings(distribution: Mapping[str, Any] | None, instance
     Args:
         distribution: {"torch_distributed": {"enabled": True}}, or {"mpi": {"enabled": True, "processes_per_host": 2,
             "custom_mpi_options": "-verbose"}}, as the sagemaker SDK has it.
-        instance_type: type of the instances; of several types to try, the first.
+        instance_type: type of the instances; if the task tries several types, the first.
 
     Raises:
-        AirflowFailException: the distribution is not one of these. A retry cannot help.
+        AirflowFailException: the distribution does not have one of these forms. A retry cannot help.
     """
     enabled_kinds = [kind for kind, options in (distribution or {}).items() if _is_enabled(kind, options)]
     if len(enabled_kinds) > 1:
