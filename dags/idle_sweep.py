@@ -1,4 +1,4 @@
-"""Create the DAG idle_sweep: find what runs in SageMaker although nobody uses it, and stop kinds that its params name."""
+"""Create the DAG idle_sweep: find what runs in SageMaker although nobody uses it, and stop the kinds in param `stop`."""
 
 import datetime as dt
 
