@@ -135,7 +135,7 @@ class AirflowClient:
             self.request("POST", f"/dags/{dag_id}/dagRuns", json=body)
 
     def fail_run(self, dag_id: str, run_id: str) -> None:
-        """Mark a run, and its tasks that still count as running, as failed."""
+        """Mark a run, and its tasks that Airflow still shows as running, as failed."""
         self.request("PATCH", f"/dags/{dag_id}/dagRuns/{run_id}", json={"state": "failed"})
 
     def clear_run(self, dag_id: str, run_id: str) -> None:

@@ -56,7 +56,7 @@ class Session:
     def build_backfill(
         self, dag_id: str, days: Sequence[date], max_active_runs: int, conf: dict[str, bool] | None = None
     ) -> Backfill:
-        """Return the backfill of a DAG over these days. It starts nothing by itself."""
+        """Return the backfill of a DAG over these days. `Backfill.complete` starts its runs."""
         return Backfill(self.client, dag_id, days, max_active_runs, self.stack.started_at, self.check, conf or {})
 
 
@@ -111,7 +111,7 @@ class Job(ABC):
                 progress_bar(index, len(moments), f"as of {moment}")
                 backfill = session.build_backfill(self.request.train_dag, [moment], max_active_runs=1, conf=conf)
                 backfill.complete(show_progress=lambda *_: None)
-            progress_bar(len(moments), len(moments), "")
+            progress_bar(len(moments), len(moments))
 
     @contextmanager
     def measure_phase(self, name: str) -> Iterator[None]:

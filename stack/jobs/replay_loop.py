@@ -28,7 +28,7 @@ _POLL_S = 1.0
 
 def _get_training_moment(day: date) -> str:
     """Return the `as_of` of the training that drift on this day starts: the next day."""
-    return str(day + timedelta(1))
+    return str(day + timedelta(days=1))
 
 
 @dataclass

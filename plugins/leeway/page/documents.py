@@ -81,7 +81,7 @@ def read_dataset(name: str, select_readable: SelectReadable) -> dict[str, Any]:
 
 
 def read_costs(select_readable: SelectReadable) -> dict[str, Any]:
-    """Read the costs, without those of models that the visitor may not read about.
+    """Read the costs, without the costs of models that the visitor may not read about.
 
     Budgets and anomalies are sums over a project, commitments and advice are about all models, and a payer without a
     model may be the team of any model. So only a visitor who may read about every model with costs gets them.

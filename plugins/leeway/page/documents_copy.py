@@ -74,7 +74,7 @@ class DocumentsCopy:
             thread.join(timeout_s)
 
     def _check(self, uri: str) -> None:
-        """Unpack the copy if it is new. If S3 does not answer, log it once; the documents stay as they are."""
+        """Unpack the copy if it is new. If S3 does not answer, log this once; the documents stay as they are."""
         try:
             self._fetch(uri)
             self._problem = ""

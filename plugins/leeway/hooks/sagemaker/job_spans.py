@@ -56,7 +56,7 @@ def record_job(job: Mapping[str, Any], log: Logger, attempt_name: str = "") -> N
 
 
 def _record_job(job: Mapping[str, Any], context: Context, attempt_name: str) -> None:
-    # With this function, Airflow 3.3.2 sets the id of a span. It is private: if another version of Airflow lacks it,
+    # With this function, Airflow 3.3.2 sets the id of a span. The function is private: if another Airflow lacks it,
     # the trace has no spans of jobs, and no task fails.
     from airflow._shared.observability.traces import override_ids
 

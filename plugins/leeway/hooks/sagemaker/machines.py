@@ -90,7 +90,7 @@ def choose_next_machine(machines: Sequence[Machine], last_attempt: Mapping[str, 
     """Return the machine for the next attempt; None if SageMaker did not have the last machine of the list.
 
     If SageMaker did not have the machine of the previous attempt, the next attempt uses the machine that follows in the
-    list; otherwise it uses the same machine again. It uses the first machine if there was no attempt, or if the list no
+    list; otherwise it uses the same machine again. The first machine is used if there was no attempt, or if the list no
     longer has the machine of the previous attempt.
 
     Args:

@@ -171,7 +171,7 @@ def check_shape(request: Mapping[str, Any], shape: Shape) -> None:
     """
     report = ParamValidator().validate(request, shape)
     problems = (
-        report.generate_report().splitlines() if report.has_errors() else list(_find_problems(request, shape, ""))
+        report.generate_report().splitlines() if report.has_errors() else list(_find_problems(request, shape, path=""))
     )
     if problems:
         rest_text = f"; and {len(problems) - 5} more" if len(problems) > 5 else ""

@@ -1,7 +1,7 @@
 """Describe a wait for a job: the request that starts it, its limits, and how the wait ended.
 
 All decisions depend only on the wait's fields and on SageMaker's description of the job. A wait that was killed and
-started again therefore decides the same.
+started again therefore takes the same decisions.
 """
 
 from __future__ import annotations

@@ -118,7 +118,9 @@ class TrainingAttempts(Attempts):
         # The environment is not one of the compared `INPUTS`: a later try finds this job even if its variables differ.
         variables = build_size_variables(self.wait_template.connection, request, self.log)
         request["Environment"] = build_job_environment(name) | variables | request.get("Environment", {})
-        return replace(self._build_wait({"TrainingJobName": name, **request}, attempts, prices, None), request=request)
+        return replace(
+            self._build_wait({"TrainingJobName": name, **request}, attempts, prices, attached_at=None), request=request
+        )
 
     def _log_end(self, job: Job, next_machine: Machine) -> None:
         values = (

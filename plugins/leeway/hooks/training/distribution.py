@@ -1,6 +1,6 @@
 """Turn the operator's `distribution` into the hyperparameters by which SageMaker's images start torchrun or mpirun.
 
-The names are those of the sagemaker SDK's estimators.
+The names of the hyperparameters are the same as in the sagemaker SDK's estimators.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ KINDS: dict[str, frozenset[str]] = {
 
 
 def build_distribution_settings(distribution: Mapping[str, Any] | None, instance_type: str) -> dict[str, str]:
-    """Return hyperparameters that start torchrun or mpirun; none without a distribution.
+    """Return hyperparameters that start torchrun or mpirun; {} without a distribution.
 
     Args:
         distribution: {"torch_distributed": {"enabled": True}}, or {"mpi": {"enabled": True, "processes_per_host": 2,

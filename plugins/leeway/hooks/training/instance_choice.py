@@ -33,9 +33,8 @@ MAX_REASON_CHARS = 160
 def resolve_instance_type(task: ScriptTask, fields: TrainingFields) -> TrainingFields:
     """Return the fields with the chosen instance type, or with the types in the order in which they are tried.
 
-    The choice is stored in a variable of the job. As long as the task has a job that runs, or a job whose types are
-    still allowed, the choice of that job is kept: a retry must find the job, and must not start another one on another
-    type. Idempotent.
+    The choice is stored in a variable of the job. As long as the task has a job that runs, or whose types are still
+    allowed, this job's choice is kept: a retry must find the job, not start another one on another type. Idempotent.
 
     Args:
         task: the task, which finds its jobs and runs the step `choose_instance`.
