@@ -16,12 +16,14 @@ from urllib3 import Retry
 from stack.errors import RequestError, UnavailableError
 
 _PAGE_SIZE = 100
+"""Number of objects in one answer: Airflow's default of `[api] maximum_page_limit`."""
 _TIMEOUT_S = 120.0
 """Longest time for an answer, seconds. A request for a backfill of a year can take this long, because Airflow writes a
 row for each day before it answers."""
 MAX_WAIT_S = 600.0
 """Seconds for which a request is repeated while Airflow does not answer: its API server may be restarting."""
 _PAUSE_S = 1.0
+"""Seconds between two requests while Airflow does not answer."""
 _TRANSIENT_STATUSES = (500, 502, 503, 504)
 
 Json = dict[str, Any]

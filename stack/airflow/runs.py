@@ -40,6 +40,7 @@ class RunCache:
         self._client, self._dag_id = client, dag_id
         self._runs: dict[str, Json] = {}
         self._updated_at: datetime | None = None
+        """All changes before this time have been read; None before the first update."""
 
     def update(self) -> list[Json]:
         """Read what has changed since the last call, and return all runs as they are now."""

@@ -46,6 +46,7 @@ class ServiceProcess:
         self._child: subprocess.Popen[bytes] | None = None
         self._start_count = 0
         self._started_at = self._checked_at = 0.0
+        """Times of the last start and of the last health check, of the monotonic clock."""
         self._due_at = time.monotonic()
 
     @property

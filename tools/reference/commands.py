@@ -16,6 +16,7 @@ from tools.reference.markdown import format_code, format_prose, format_table
 from tools.reference.steps import find_steps
 
 TARGET_PATTERN = re.compile(r"^([a-z-]+):.*?## (.+)$", re.MULTILINE)
+"""A target of the Makefile, and the comment that describes it."""
 
 
 def load_programs() -> dict[str, Any]:

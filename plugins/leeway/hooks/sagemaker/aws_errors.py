@@ -79,7 +79,9 @@ class Outage:
     def __init__(self, log: Logger, service: str) -> None:
         self.log, self.service = log, service
         self._start: float | None = None
+        """Time of the first failure since the last response, of the monotonic clock; None if there is none."""
         self._delay_s = 0.5
+        """Last delay, seconds; before the first failure, half of the first delay."""
 
     def record_failure(self, error: BaseException) -> float:
         """Record that a request failed; return the seconds to wait before the next one."""

@@ -103,7 +103,9 @@ def choose_next_machine(machines: Sequence[Machine], last_attempt: Mapping[str, 
     label = get_machine_label(last_attempt)
     if label not in labels:
         return machines[0]
-    position = labels.index(label) + had_no_capacity(last_attempt)
+    position = labels.index(label)
+    if had_no_capacity(last_attempt):
+        position += 1
     return machines[position] if position < len(machines) else None
 
 

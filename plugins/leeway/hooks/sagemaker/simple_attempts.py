@@ -85,7 +85,7 @@ class SimpleAttempts(Attempts):
             volume_size_gb=instances.get("VolumeSizeInGB", 0),
             spot=False,
             max_run_s=self.max_run_s,
-            max_wait_s=0,
+            max_wait_s=0,  # SageMaker limits the wait of spot jobs only
         )
 
     def _build_result(self, job: Job, attempts: Sequence[Job]) -> dict[str, Any]:

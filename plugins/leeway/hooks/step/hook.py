@@ -69,7 +69,9 @@ class StepHook:
         self.log, self.env = log, dict(env or {})
         self.python = python or _get_interpreter()
         self._child: subprocess.Popen[str] | None = None
+        """The process of the step that runs, or ran last."""
         self._last_line = ""
+        """Last line that the step printed."""
 
     def run(self, step: str, spec: Mapping[str, Any]) -> dict[str, Any]:
         """Run a step and return its Result.

@@ -27,6 +27,7 @@ class PositionReader:
         self.queue, self.log = queue, log
         self._position: int | None = None
         self._next_at = 0.0
+        """Time of the next request, of the monotonic clock."""
 
     async def read(self, batch: Any, arn: str) -> int | None:
         """Return the position, 1 for the job that is next; None if it is not among the first 100, or not known.
