@@ -1,4 +1,4 @@
-"""Create the DAG endpoint_sweep: find the endpoints that nobody calls, and delete them if its param says so."""
+"""Create the DAG endpoint_sweep: find the endpoints that nobody calls, and delete them if its param `delete` is set."""
 
 import datetime as dt
 

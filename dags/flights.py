@@ -1,7 +1,8 @@
 """Create the DAGs of the model flights: will a flight arrive more than 15 minutes late?
 
-The package `leeway.lifecycle` defines them. Airflow runs flights_ingest, flights_train, flights_score, flights_monitor,
-flights_tune, flights_rollback, flights_deploy, flights_serving_monitor and flights_materialize.
+The package `leeway.lifecycle` defines them: flights_ingest, flights_withdraw, flights_train, flights_tune,
+flights_score, flights_monitor, flights_rollback, flights_reset_breaker, flights_deploy, flights_serving_monitor and
+flights_materialize.
 """
 
 import datetime as dt

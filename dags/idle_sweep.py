@@ -1,4 +1,4 @@
-"""Create the DAG idle_sweep: find what runs in SageMaker although nobody uses it, and stop the kinds of its params."""
+"""Create the DAG idle_sweep: find what runs in SageMaker although nobody uses it, and stop the kinds in `stop`."""
 
 import datetime as dt
 

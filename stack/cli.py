@@ -147,7 +147,7 @@ def replay(
 ) -> None:
     """Replay the year day by day (scores, drift, retraining), and compare retraining on drift with other strategies.
 
-    It takes about three hours on two cores. It can be interrupted at any time; the next replay resumes where it ended.
+    A replay takes about three hours on two cores, and can be interrupted at any time: the next one resumes it.
     """
     with _report_errors():
         request = Request.create(start.date(), end.date(), [as_of.date()], keep)

@@ -20,6 +20,7 @@ from stack.services.commands import USER, read_password
 from stack.services.record import Stack
 
 _LOG_WIDTH = 150
+"""Characters of a line of output that goes to a file."""
 _LOG_INTERVAL_S = 10.0
 
 

@@ -13,7 +13,7 @@ class StackError(Exception):
     """The root of the tree. The message is one line that says what is wrong and what to do.
 
     Attributes:
-        message: the line.
+        message: this line.
         details: lines that explain the error, such as the end of a log; may be empty.
         exit_code: the exit code of the command.
     """

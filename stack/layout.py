@@ -12,7 +12,7 @@ from stack.errors import RequestError, UnavailableError
 CODE_FOLDER = Path(__file__).resolve().parent.parent
 """The folder that holds this package, and drydock beside it: a checkout, or the packages of an environment."""
 IS_CHECKOUT = (CODE_FOLDER / "pyproject.toml").is_file()
-"""Whether the code is that of a checkout, not of an installed Leeway."""
+"""Whether the code is in a checkout, and not in an installed Leeway."""
 PROGRAM = "make" if IS_CHECKOUT else "leeway"
 """The program that messages name, as in `make up` or `leeway up`."""
 EXAMPLE_FILE = "dags/flights.py"

@@ -42,7 +42,7 @@ def run(session: Session) -> None:
     Raises:
         StackError: a run failed, or a service does not answer. Its `exit_code` is 75 if a retry can help.
     """
-    demo = Demo(Layout.from_environment(), Request(FIRST_DAY, AS_OF - timedelta(1), [AS_OF]))
+    demo = Demo(Layout.from_environment(), Request(FIRST_DAY, AS_OF - timedelta(days=1), [AS_OF]))
     session.unpause_dags(WEATHER_DAG, INGEST_DAG, demo.request.train_dag)
     demo.ingest(session)
     demo.train(session, [AS_OF], PROMOTE_PARAMS)
@@ -81,7 +81,7 @@ def open_session(settings: Mapping[str, str]) -> Session:
         client = AirflowClient(stack.airflow_url, USER, settings["AIRFLOW_ADMIN_PASSWORD"])
     except UnavailableError as error:
         raise UnavailableError(f"{error} Start the stack with `make compose-up`.") from None
-    return Session(stack, client, lambda: None)
+    return Session(stack, client, check=lambda: None)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ sys.path[:0] = [str(ROOT)]
 from tools.reference import build_pages  # noqa: E402
 
 LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)#\s:]+)(?:#[^)]*)?\)")
+"""A link to a file, in Markdown: its text and its path. A link to a web page, and an image, do not match."""
 pages: dict[str, str] = {}
 """The text of each generated page of this build, by its path below docs/."""
 

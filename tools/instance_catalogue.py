@@ -28,8 +28,9 @@ USES = {
 }
 """Maps each use of an instance type to the list of types in botocore's description of SageMaker."""
 CORRECTED_MEMORY_GIB = {"Trainium2": 96.0}
-"""Memory of accelerators for which moto's copy is wrong: it has 512 GiB, the AWS Neuron documentation 96 GiB."""
+"""Memory of accelerators for which moto's copy is wrong: it says 512 GiB, the AWS Neuron documentation says 96 GiB."""
 MIB = 1024
+"""Number of MiB in a GiB."""
 
 
 def main() -> None:
@@ -87,8 +88,8 @@ def build_row(uses: list[str], machine: Mapping[str, Any] | None) -> dict[str, A
 def read_network(network: Mapping[str, Any]) -> tuple[float | None, float | None]:
     """Return the sustained and the highest bandwidth of the network, Gbit/s.
 
-    EC2's text is used where it is one number ("4x 100 Gigabit"), because the sums of the cards differ from it for some
-    types with several cards. "Up to 25 Gigabit" is a burst: the cards have the sustained bandwidth.
+    If EC2's text is one number ("4x 100 Gigabit"), it is used: for some types with several cards, the sum of the cards'
+    bandwidths is another number. "Up to 25 Gigabit" is a burst: the cards have the sustained bandwidth.
     """
     text = str(network["NetworkPerformance"])
     match = re.fullmatch(r"(Up to )?(?:(\d+)x )?([\d.]+) Gigabit", text)

@@ -21,6 +21,7 @@ ROOT = Path(__file__).resolve().parents[1]
 SAMPLE = {"snapshot": {"train_days": 21, "holdout_days": 7, "min_train_days": 5}, "preprocess": {"validation_days": 3}}
 """The longest windows of the sample, in days."""
 STAGE = "evaluate"
+"""The stage of dvc.yaml that writes the metrics."""
 GIT_OPTIONS = ("-c", "user.name=metrics", "-c", "user.email=metrics@invalid", "-c", "commit.gpgsign=false")
 NO_DIFFERENCE = "No metric differs."
 DVC = (sys.executable, "-m", "dvc")

@@ -26,7 +26,7 @@ CONSTRAINTS = "/usr/local/airflow/plugins/constraints.txt"
 # Airflow's plugin loader executes every file that .airflowignore does not exclude.
 AIRFLOWIGNORE = "leeway/\npipelines/\n"
 _ZIP_TIME = (1980, 1, 1, 0, 0, 0)
-"""Time of each file in a zip archive: the earliest that the format has. It is constant, so that builds are equal."""
+"""Time of each file in a zip archive: the earliest time of the format. It is constant, so that builds are equal."""
 
 
 def main() -> int:

@@ -1,7 +1,7 @@
 """Build .dvc/plots.html, the template of the page that `dvc plots show` writes. The page works without a network.
 
 DVC's own template loads the library Vega from a server. This one contains Vega: `python tools/plots_page.py` downloads
-it from npm, and writes the template again.
+Vega from npm, and writes the template again.
 """
 
 import io

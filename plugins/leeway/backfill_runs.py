@@ -18,7 +18,7 @@ from pipelines.errors import DataError, InvalidError, LeewayError, ServiceError,
 from pipelines.settings import settings
 
 TIMEOUT_S = 180
-"""Longest time for Airflow's dry run, seconds; a year of days needs 2."""
+"""Longest time for Airflow's dry run, seconds. The dry run of a year of days takes 2 s."""
 _RUN_LINE = re.compile(r"^\| +.*\d{4}-\d{2}-\d{2}", re.MULTILINE)
 """A run's line in the table that Airflow prints."""
 

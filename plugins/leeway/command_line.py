@@ -42,7 +42,7 @@ Steps and commands; they need leeway[pipelines]:
 INVALID_EXIT_CODE = 2
 """Exit code of a request that is wrong, so that a retry cannot help; see `pipelines.errors`."""
 SUMMARY_CHARS = 110
-"""Characters of a command's summary that the list of commands shows."""
+"""Largest number of characters of a command's summary in the list of commands."""
 
 
 def main() -> None:

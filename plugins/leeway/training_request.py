@@ -20,7 +20,7 @@ class TrainingRequest(TypedDict):
     trigger: str
     """What started the DAG run: drift, schedule, manual or backfill."""
     reason: str
-    """Why, in words; empty if drift did not start it."""
+    """Why the training is requested, in words; empty if drift did not request it."""
     drifted_columns: list[str] | str
     """Columns that drifted, the worst first: a list, or a text with commas between the names."""
 

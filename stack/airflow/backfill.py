@@ -27,8 +27,8 @@ class Backfill:
         dag_id: the DAG.
         days: the days, in the order in which they should run.
         max_active_runs: maximum number of runs that are active at the same time.
-        stack_started_at: when this stack started. A task that began earlier no longer runs, whatever Airflow's
-            database says.
+        stack_started_at: when this stack started. A task that began earlier no longer runs, even if Airflow's
+            database shows it as running.
         check: called while waiting; raises an error if waiting cannot help, because a service has ended.
         conf: values of the DAG's params, for runs that do not exist yet.
     """
@@ -41,6 +41,7 @@ class Backfill:
     check: Callable[[], object] = lambda: None
     conf: Mapping[str, Any] = field(default_factory=dict)
     _is_requested: bool = field(default=False, init=False)
+    """Whether Airflow has accepted the request for the missing runs."""
 
     def __post_init__(self) -> None:
         """Create an empty cache of the DAG's runs."""
@@ -89,7 +90,7 @@ class Backfill:
                 self.client.clear_run(self.dag_id, run["dag_run_id"])
 
     def _is_abandoned(self, run: Json) -> bool:
-        """Return whether Airflow still counts a task of the run as active although an earlier stack started the task.
+        """Return whether Airflow still shows a task of the run as active although an earlier stack started the task.
 
         If there is no such task, the scheduler has noticed that the tasks ended, and restarts them.
         """

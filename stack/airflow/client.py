@@ -16,12 +16,14 @@ from urllib3 import Retry
 from stack.errors import RequestError, UnavailableError
 
 _PAGE_SIZE = 100
+"""Number of objects in one answer: Airflow's default of `[api] maximum_page_limit`."""
 _TIMEOUT_S = 120.0
 """Longest time for an answer, seconds. A request for a backfill of a year can take this long, because Airflow writes a
 row for each day before it answers."""
 MAX_WAIT_S = 600.0
 """Seconds for which a request is repeated while Airflow does not answer: its API server may be restarting."""
 _PAUSE_S = 1.0
+"""Seconds between two requests while Airflow does not answer."""
 _TRANSIENT_STATUSES = (500, 502, 503, 504)
 
 Json = dict[str, Any]
@@ -76,9 +78,9 @@ class AirflowClient:
 
     def unpause_dag(self, dag_id: str) -> None:
         """Let the scheduler run the DAG. Idempotent."""
-        self._set_paused(dag_id, False)
+        self._set_paused(dag_id, is_paused=False)
 
-    def _set_paused(self, dag_id: str, is_paused: bool) -> None:
+    def _set_paused(self, dag_id: str, *, is_paused: bool) -> None:
         self.request("PATCH", f"/dags/{dag_id}", json={"is_paused": is_paused})
 
     def list_import_errors(self, since: datetime) -> list[Json]:
@@ -117,13 +119,13 @@ class AirflowClient:
         }
         # If SQLite is locked, Airflow 3.3.2 removes the runs that it has created so far, and a scheduler that is
         # reading one of them crashes. A scheduler reads no run of a paused DAG.
-        self._set_paused(dag_id, True)
+        self._set_paused(dag_id, is_paused=True)
         try:
             self.request("POST", "/backfills", json=body)
         except (ConflictError, BusyError):
             return False
         finally:
-            self._set_paused(dag_id, False)
+            self._set_paused(dag_id, is_paused=False)
         return True
 
     def trigger_run(
@@ -135,7 +137,7 @@ class AirflowClient:
             self.request("POST", f"/dags/{dag_id}/dagRuns", json=body)
 
     def fail_run(self, dag_id: str, run_id: str) -> None:
-        """Mark a run, and its tasks that still count as running, as failed."""
+        """Mark a run, and its tasks that Airflow still shows as running, as failed."""
         self.request("PATCH", f"/dags/{dag_id}/dagRuns/{run_id}", json={"state": "failed"})
 
     def clear_run(self, dag_id: str, run_id: str) -> None:

@@ -23,7 +23,7 @@ def unpause_when_parsed(
     Args:
         client: the session with Airflow.
         dag_ids: the DAGs to wait for.
-        started_at: when this stack started. What an earlier stack parsed does not count.
+        started_at: when this stack started. A DAG that was last parsed before this moment is waited for.
         check: called while waiting; raises an error if waiting cannot help, because a service has ended.
 
     Raises:

@@ -9,9 +9,10 @@ from stack.airflow.client import AirflowClient
 from stack.errors import TaskFailedError
 
 LOG_LINES = 25
+"""Number of last lines of the task's log that the error shows."""
 _EXIT_CODE_PATTERN = re.compile(r"exit(?:ed)?(?: with)?(?: code| status)?[ :=]+(\d+)\b", re.IGNORECASE)
 _EXIT_CODE_BY_ERROR = {"AirflowFailException:": 2, "AirflowException:": 75}
-"""The exit code for each class of errors that Leeway's operators raise. A retry can help only after the second."""
+"""The exit code for each class of errors that Leeway's operators raise. Only after the second can a retry help."""
 
 
 def explain_failure(client: AirflowClient, run: dict[str, Any], day: str) -> TaskFailedError:
@@ -35,7 +36,7 @@ def explain_failure(client: AirflowClient, run: dict[str, Any], day: str) -> Tas
 def find_exit_code(lines: list[str]) -> int:
     """Return the last exit code in the log lines, if it is 2 or 75. Return 1 (a bug) otherwise.
 
-    A line that begins with an operator's error counts as an exit code.
+    A line that begins with the class of an operator's error counts as the exit code of this class.
     """
     for line in reversed(lines):
         if match := _EXIT_CODE_PATTERN.search(line):

@@ -24,7 +24,7 @@ def get_run_key(run: Json) -> str:
 
 
 def select_newest_runs(runs: Iterable[Json]) -> dict[str, Json]:
-    """Return the newest run of each key, by key."""
+    """Return the newest run of each day, by the day; see `get_run_key`."""
     # A queued run has no start date, and is newer than all runs that have one.
     ordered_runs = sorted(runs, key=lambda run: (run["start_date"] is None, run["start_date"] or run["run_after"]))
     return {get_run_key(run): run for run in ordered_runs}
@@ -40,6 +40,7 @@ class RunCache:
         self._client, self._dag_id = client, dag_id
         self._runs: dict[str, Json] = {}
         self._updated_at: datetime | None = None
+        """All changes before this time have been read; None before the first update."""
 
     def update(self) -> list[Json]:
         """Read what has changed since the last call, and return all runs as they are now."""

@@ -23,6 +23,7 @@ from stack.services.start_stop import LOCK, find_running_stack
 MANIFEST = "MANIFEST.json"
 """The last member of an archive: the list of all other members. An archive without it is incomplete."""
 FORMAT = 1
+"""Version of the format of archives. An archive of another version is refused."""
 EXCLUDED_NAMES = frozenset({"uv", "tmp", "logs", "matplotlib", "workspaces", "training", "stack.json", "stack.keep"})
 """Names of the files and folders directly in a home that are not state, or that can be created again from the state."""
 

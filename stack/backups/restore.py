@@ -30,7 +30,7 @@ def restore(layout: Layout, archive: Path, force: bool = False) -> Manifest:
 
     Raises:
         RequestError: the file is not an archive, is damaged or was changed, belongs to another home or is inside this
-            one, or the home already has state. The home is unchanged. A retry cannot help.
+            home, or the home already has state. The home is unchanged. A retry cannot help.
         UnavailableError: the stack runs, the disk cannot be written, or the archive changes during the restore. The
             home is unchanged. A retry can help.
     """

@@ -7,6 +7,7 @@ from stack.layout import Layout
 from stack.services.record import Stack
 
 TIMEOUT_S = 60
+"""Longest time of the command, seconds."""
 
 
 def forecast_cost(layout: Layout, stack: Stack, model: str, dag_id: str, runs: int) -> str:

@@ -56,7 +56,7 @@ class Session:
     def build_backfill(
         self, dag_id: str, days: Sequence[date], max_active_runs: int, conf: dict[str, bool] | None = None
     ) -> Backfill:
-        """Return the backfill of a DAG over these days. It starts nothing by itself."""
+        """Return the backfill of a DAG over these days. `Backfill.complete` starts its runs."""
         return Backfill(self.client, dag_id, days, max_active_runs, self.stack.started_at, self.check, conf or {})
 
 
@@ -109,8 +109,9 @@ class Job(ABC):
         with self.measure_phase("train"), display.show_progress("training runs") as progress_bar:
             for index, moment in enumerate(moments):
                 progress_bar(index, len(moments), f"as of {moment}")
-                session.build_backfill(self.request.train_dag, [moment], 1, conf).complete(lambda *_: None)
-            progress_bar(len(moments), len(moments), "")
+                backfill = session.build_backfill(self.request.train_dag, [moment], max_active_runs=1, conf=conf)
+                backfill.complete(show_progress=lambda *_: None)
+            progress_bar(len(moments), len(moments))
 
     @contextmanager
     def measure_phase(self, name: str) -> Iterator[None]:

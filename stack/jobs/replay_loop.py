@@ -28,7 +28,7 @@ _POLL_S = 1.0
 
 def _get_training_moment(day: date) -> str:
     """Return the `as_of` of the training that drift on this day starts: the next day."""
-    return str(day + timedelta(1))
+    return str(day + timedelta(days=1))
 
 
 @dataclass
@@ -86,7 +86,7 @@ class ReplayLoop:
         for index, day in enumerate(days, batch_start):
             self._score_days(day, self.days[index : index + SCORED_AHEAD_DAYS])
         backfill = self.session.build_backfill(MONITOR_DAG, days, BATCH_DAYS)
-        backfill.complete(lambda *_: None)
+        backfill.complete(show_progress=lambda *_: None)
         return backfill.read_runs()
 
     def _handle_alarm(self, index: int, day: date) -> None:
@@ -161,7 +161,7 @@ class ReplayLoop:
     def _find_training(self, day: date) -> Json | None:
         """Return the training run of this day's drift, or None if there is none yet.
 
-        The result of its guard holds its `as_of`. A run that failed before its guard had a result is returned too.
+        The result of a run's guard has the `as_of`. A run that failed before its guard had a result is returned too.
         """
         for run in self._trainings.update():
             if run["run_type"] == DRIFT_RUN_TYPE:

@@ -59,7 +59,7 @@ class Request:
     def months(self) -> list[date]:
         """The first days of the months of weather that the flights of these days need.
 
-        The day after the last day counts too: in UTC, an evening flight from New York departs on the next day.
+        The day after the last day needs weather, too: in UTC, an evening flight from New York departs on the next day.
         """
         days = [*self.days, self.end + timedelta(days=1)]
         return sorted({day.replace(day=1) for day in days if day <= LAST_DAY})

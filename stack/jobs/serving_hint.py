@@ -13,6 +13,7 @@ PAGE = "docs/how-to/serving.md"
 PORT = 8081
 """Port of the server in the commands. Airflow has 8080."""
 TIMEOUT_S = 120
+"""Longest time of the command that reads the row, seconds."""
 JSON_ARGUMENTS = "-H 'Content-Type: application/json' -d \"$row\""
 SERVE = """Score a flight with the champion. This can be pasted into a shell ({page}):
   {program} up

@@ -16,7 +16,7 @@ BUCKET = "leeway"
 """The bucket that the stack creates in drydock for data, code and models."""
 ROLE_ARN = "arn:aws:iam::123456789012:role/leeway-training"
 # drydock accepts any credentials, so these are not secret. Airflow masks the values of a connection wherever they occur
-# in a log. They are long and unusual, so that no other text is masked.
+# in a log. The credentials are long and unusual, so that no other text is masked.
 ACCESS_KEY_ID = "AKIADRYDOCKTAKESANY0"
 SECRET_ACCESS_KEY = "drydock-takes-any-secret-access-key"  # noqa: S105
 

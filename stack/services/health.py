@@ -19,7 +19,7 @@ _AIRFLOW_PATHS = ("/api/v2/monitor/health", "/execution/health")
 """Paths of the two APIs of Airflow's API server: the one for users, and the one for tasks."""
 _TIMEOUT_S = 5.0
 MAX_WATCH_AGE = timedelta(minutes=2)
-"""If the service `status` last checked the lake longer ago than this, it counts as hanging."""
+"""The service `status` counts as hanging if it last checked the lake longer ago than this."""
 
 
 def build_health_checks(layout: Layout, stack: Stack) -> dict[str, Callable[[], bool]]:

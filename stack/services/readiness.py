@@ -21,6 +21,7 @@ from stack.services.record import Stack, describe_exit_code
 START_TIMEOUT_S = 600.0
 """Longest wait for a start. On two idle cores, a start takes 20 s; at a load average of 28, it took 4 minutes."""
 LOG_LINES = 15
+"""Number of last lines of a service's log that an error shows."""
 _POLL_S = 0.2
 
 Progress: TypeAlias = Callable[[str, int, int], None]

@@ -58,6 +58,7 @@ class Stack(BaseModel):
     supervisor: Process | None = None
     """The leader of the session and process group of all services. Its pid is the id of the group."""
     services: dict[str, Process] = {}
+    """The last process of each service, by the service's name."""
     restarts: dict[str, int] = {}
     """How often the supervisor has restarted each service that ended by itself."""
     failed_service: str | None = None

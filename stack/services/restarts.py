@@ -11,7 +11,7 @@ MAX_FAILED_STARTS = 5
 MAX_RESTARTS = 20
 """Largest number of restarts. The count starts again after the service has answered and run for `STABLE_S`."""
 STABLE_S = 300.0
-"""Seconds after which the earlier restarts of a service that answers do not count any more."""
+"""Seconds after which the earlier restarts of a service that answers are not counted any more."""
 
 
 @dataclass

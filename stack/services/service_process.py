@@ -22,7 +22,7 @@ class ServiceProcess:
         log: the file that gets the output of all starts.
         environment: the variables that all services have.
         folder: the working folder.
-        is_answering: the health check of the service; a service without one always counts as answering.
+        is_answering: the health check of the service; for a service without a health check, it returns True.
 
     Attributes:
         has_answered: whether the service has answered since its last start.
@@ -46,6 +46,7 @@ class ServiceProcess:
         self._child: subprocess.Popen[bytes] | None = None
         self._start_count = 0
         self._started_at = self._checked_at = 0.0
+        """Times of the last start and of the last health check, of the monotonic clock."""
         self._due_at = time.monotonic()
 
     @property

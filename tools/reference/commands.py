@@ -16,6 +16,7 @@ from tools.reference.markdown import format_code, format_prose, format_table
 from tools.reference.steps import find_steps
 
 TARGET_PATTERN = re.compile(r"^([a-z-]+):.*?## (.+)$", re.MULTILINE)
+"""A target of the Makefile, and the comment that describes it."""
 
 
 def load_programs() -> dict[str, Any]:
@@ -30,13 +31,13 @@ def build_page(root: Path) -> str:
     Args:
         root: folder of the project, which has the Makefile.
     """
-    parts = ["# Commands\n", *_render_make_targets(root)]
+    sections = ["# Commands\n", *_render_make_targets(root)]
     for name, program in load_programs().items():
-        parts.append(f"## python -m {name}\n\n{_format_help(program)}\n")
-        parts += _render_group(
+        sections.append(f"## python -m {name}\n\n{_format_help(program)}\n")
+        sections += _render_group(
             f"python -m {name}", program, skipped_names=set(find_steps()) if name == "pipelines" else set()
         )
-    return "\n".join(parts)
+    return "\n".join(sections)
 
 
 def _render_make_targets(root: Path) -> Iterator[str]:

@@ -29,5 +29,5 @@ def _format_line(cells: Sequence[str]) -> str:
 
 def _format_cell(text: str) -> str:
     """Return a cell's text in one line. Each `|` outside inline code is escaped."""
-    parts = " ".join(text.split()).split("`")  # those with an odd index are inline code
-    return "`".join(part if index % 2 else part.replace("|", "\\|") for index, part in enumerate(parts))
+    pieces = " ".join(text.split()).split("`")  # pieces with an odd index are inline code
+    return "`".join(piece if index % 2 else piece.replace("|", "\\|") for index, piece in enumerate(pieces))

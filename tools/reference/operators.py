@@ -93,7 +93,7 @@ def build_pages(provider: Path) -> dict[str, str]:
 
 def _build_page(class_: ProviderClass, classes: dict[str, ProviderClass]) -> str:
     docstring = class_.docstring
-    parts = [
+    sections = [
         f"# {class_.name}\n\n```python\nfrom {class_.module} import {class_.name}\n```\n",
         f"{format_prose(docstring.text)}\n",
         f"Step: {_format_step_link(class_)}.\n" if class_.step else "",
@@ -102,7 +102,7 @@ def _build_page(class_: ProviderClass, classes: dict[str, ProviderClass]) -> str
         _describe_inherited_arguments(class_, classes),
         f"## Returns\n\n{format_prose(docstring.returns)}\n" if docstring.returns else "",
     ]
-    return "\n".join(part for part in parts if part)
+    return "\n".join(section for section in sections if section)
 
 
 def _format_step_link(class_: ProviderClass) -> str:

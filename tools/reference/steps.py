@@ -30,6 +30,7 @@ LIMITS = {
     "exclusiveMaximum": "below",
     "pattern": "matches",
 }
+"""Maps each limit in a JSON Schema to the words for it on the page."""
 
 
 def find_steps() -> dict[str, ModuleType]:
@@ -55,7 +56,7 @@ def build_page(name: str, module: ModuleType) -> str:
         module: the step's module.
     """
     spec, result = _find_model(module, Spec), _find_model(module, Result)
-    parts = [
+    sections = [
         f"# {name}\n\n{format_prose(inspect.getdoc(module) or '')}\n",
         f"```console\n$ python -m pipelines {name} --help\n```\n",
         *_render_model("Spec", spec, is_input=True),
@@ -63,7 +64,7 @@ def build_page(name: str, module: ModuleType) -> str:
         *_render_errors(module),
         f"\nModule: `{module.__name__}`.\n",
     ]
-    return "\n".join(parts)
+    return "\n".join(sections)
 
 
 def _get_summary(module: ModuleType) -> str:

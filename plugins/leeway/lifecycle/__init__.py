@@ -2,7 +2,8 @@
 
 Airflow finds the DAGs even if the call's result is not assigned to a variable. Some are paused at first: MODEL_score
 and MODEL_monitor, because they need a champion; MODEL_deploy, because an endpoint costs money every hour;
-MODEL_serving_monitor, because it needs an endpoint that captures; MODEL_materialize, because it needs AWS or drydock.
+MODEL_serving_monitor, because it needs an endpoint that captures requests; MODEL_materialize, because it needs AWS or
+drydock.
 """
 
 from __future__ import annotations
@@ -59,10 +60,10 @@ def create_lifecycle_dags(
         model: registered model. Its parameters are those of models/MODEL/params.yaml.
         start: first day of the data.
         end: last day of the data; None: without end.
-        schedule: cron expression, in UTC, of DATASET_ingest and, for days, MODEL_monitor; by default each unit's end.
+        schedule: cron expression, in UTC, of DATASET_ingest and, for days, MODEL_monitor; default: `SCHEDULES`.
         train_schedule: cron expression, in UTC, of the trainings that the calendar starts.
         dataset: dataset of the model; by default the one in its parameters.
-        rows_from: another dataset, whose published days the model uses; then this call creates no DATASET_ingest.
+        rows_from: another dataset, whose published days the model uses; if given, there is no new DATASET_ingest.
         partition: unit of the dataset's partitions. There is no MODEL_monitor for months: drift compares days.
         deploy: whether there are MODEL_deploy, for a SageMaker endpoint, and MODEL_serving_monitor, for its requests.
         materialize: whether there is MODEL_materialize, which writes the dataset's lookups to the online store.
@@ -87,7 +88,7 @@ def _create_training_dags(
     tune: bool,
     training: Mapping[str, Any],
 ) -> Iterator[DAG]:
-    """Create MODEL_train; and MODEL_tune, if there is a search for hyperparameters."""
+    """Create MODEL_train; and MODEL_tune, if `tune` is true."""
     yield create_training_dag(**names, start=start, end=end, schedule=schedule, training=training)
     if tune:
         yield create_tuning_dag(**names, training=training)
@@ -122,7 +123,7 @@ def _create_daily_dags(
     partition: Unit,
     rows_from: str,
 ) -> Iterator[DAG]:
-    """Create DATASET_ingest and _withdraw, without `rows_from`; and MODEL_monitor, unless partitions are months."""
+    """Create DATASET_ingest and _withdraw if `rows_from` is empty; and MODEL_monitor, unless partitions are months."""
     dataset, schedule = names["dataset"], schedule or SCHEDULES[partition]
     if not rows_from:
         yield create_ingestion_dag(dataset=dataset, start=start, end=end, schedule=schedule, partition=partition)
@@ -135,7 +136,8 @@ def _create_daily_dags(
 def _choose_names(model: str, dataset: str, partition: str, drift_of: str, deploy: bool) -> dict[str, str]:
     """Return the names of the model and its dataset.
 
-    Unknown values are refused, and a second call for a model in a file: Airflow keeps only one DAG of each id.
+    Unknown values are refused. So is a second call for the same model in one file, because Airflow keeps only one DAG
+    of each id.
     """
     require_unit(partition)
     if drift_of not in get_args(MonitoredRows):

@@ -51,7 +51,7 @@ def create_ingestion_dag(
         start: first day.
         end: last day; None: without end.
         schedule: cron expression, in UTC, of the time at which the rows of the hour, day or month before are complete:
-            a scheduled run ingests them. It must start one run for each partition.
+            a scheduled run ingests them. The schedule must start one run for each partition.
         partition: unit of the dataset's partitions.
 
     Raises:

@@ -20,15 +20,15 @@ def create_manual_dag(
     params: Mapping[str, Param] | None = None,
     execution_timeout: dt.timedelta = dt.timedelta(minutes=15),
 ) -> DAG:
-    """Create the DAG without tasks. It has no schedule and the param `why`, and its runs are one after the other.
+    """Create the DAG without tasks. It has no schedule, but the param `why`. Only one of its runs is active at a time.
 
     Args:
         dag_id: id of the DAG.
         doc: what the DAG does and how to start it, as Markdown.
         description: what the DAG does, in a line.
-        tags: tags beside `leeway`.
+        tags: tags in addition to `leeway`.
         owner: owner of the tasks.
-        params: params beside `why`.
+        params: params in addition to `why`.
         execution_timeout: maximum time of one try of a task. Time in the triggerer does not count.
     """
     return DAG(

@@ -34,8 +34,8 @@ PARTITION = (
     "{{ params.partition or "
     "(macros.ds_add(ds, -1) if ds is defined and dag_run.run_type == 'scheduled' else ds | default('')) }}"
 )
-"""Template of the last day of the window. For a scheduled run it is the day before, which DATASET_ingest publishes at
-the same time."""
+"""Template of the last day of the window. For a scheduled run, this is the day before the run, which DATASET_ingest
+publishes at the same time."""
 
 PARAMS = {
     "partition": Param(

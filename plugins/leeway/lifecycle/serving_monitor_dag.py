@@ -47,6 +47,7 @@ PARAMS = {
 }
 
 REQUEST_DAYS = {"first_day": "{{ params.first_day }}", "last_day": "{{ params.last_day }}"}
+"""Templates of the first and the last day of the requests, for the operators."""
 
 
 def create_serving_monitor_dag(
@@ -88,14 +89,14 @@ def _create_tasks(model: str, dataset: str, has_profiles: bool) -> None:
     def monitor_version(version: str) -> None:
         """Collect the requests that one version answered, and compare them with the lake."""
         collect = CollectOperator(task_id="collect", dataset=dataset, model=model, version=version, **REQUEST_DAYS)
-        rows = {"model": model, "version": collect.output["version"], "rows": collect.output["rows"]}
+        row_arguments = {"model": model, "version": collect.output["version"], "rows": collect.output["rows"]}
         asset = Asset(name=f"{model}_skew", uri=f"x-leeway://skew/{model}")
-        SkewOperator(task_id="skew", dataset=dataset, endpoint=collect.output["endpoint"], asset=asset, **rows)
+        SkewOperator(task_id="skew", dataset=dataset, endpoint=collect.output["endpoint"], asset=asset, **row_arguments)
         if has_profiles:
-            ProfileOperator(task_id="profile", **rows)
+            ProfileOperator(task_id="profile", **row_arguments)
 
     monitor_version.expand(version=versions.output)
-    # One version may have answered no request of the day: then its `collect` is skipped.
+    # If a version answered no request for the day's rows, its `collect` is skipped.
     outcomes = OutcomesOperator(
         task_id="outcomes",
         dataset=dataset,

@@ -105,7 +105,7 @@ def judge_and_promote(
         guard: decides whether the training may start; `record_outcome` is its teardown.
         preprocess: builds the features.
         train: trains the model.
-        promote_in_backfill: template that says whether a backfill may promote; None: params.yaml says it.
+        promote_in_backfill: template that says whether a backfill may promote; None: params.yaml decides.
     """
     workspace = preprocess.output["workspace"]
     evaluate = EvaluateOperator(

@@ -47,7 +47,7 @@ def create_tuning_dag(*, model: str, dataset: str, training: Mapping[str, Any]) 
         dataset: dataset of the model.
         training: arguments of SpotTrainingOperator; TuningOperator gets those that trials share.
     """
-    shared_fields = {name: value for name, value in training.items() if name not in TRAINING_ONLY_ARGUMENTS}
+    shared_arguments = {name: value for name, value in training.items() if name not in TRAINING_ONLY_ARGUMENTS}
     with _create_empty_dag(model) as dag:
         request = {"as_of": "{{ params.as_of }}", "trigger": "manual", "reason": "{{ params.why }}"}
         guard = GuardOperator(task_id="guard", dataset=dataset, model=model, request={**request, "drifted_columns": []})
@@ -59,7 +59,7 @@ def create_tuning_dag(*, model: str, dataset: str, training: Mapping[str, Any]) 
             plan={"trials": "{{ params.trials }}"},
             warm_start="{{ params.warm_start }}",
             **inputs,
-            **shared_fields,
+            **shared_arguments,
         )
         train = SpotTrainingOperator(task_id="train", model=model, tuning=tune.output["record"], **inputs, **training)
         judge_and_promote(model, dataset, guard, preprocess, train)

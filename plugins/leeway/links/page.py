@@ -1,4 +1,4 @@
-"""The base class of the links to pages."""
+"""The base class of the buttons that open a page about a task's result."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class PageLink(BaseOperatorLink):
     url_method: ClassVar[str]
     """Name of the method of `pipelines.settings.Settings` that builds the URL of the page."""
     url_arguments: ClassVar[Sequence[str]]
-    """Names of the operator's attributes that are the arguments of this method."""
+    """Names of the operator's attributes that are passed to `url_method`, in this order."""
 
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
         """Return the address of the page; empty if an attribute is empty, so that Airflow shows no button."""

@@ -49,8 +49,8 @@ def send_message(message: Message, mail_conn_id: str, slack_conn_id: str, log: L
     def send(conn_id: str) -> None:
         try:
             recipients = senders[conn_id](message, connections[conn_id])
-            nobody = f"nobody, because {conn_id} has no `to` in its extra"
-            log.info("notified %s: %s", recipients or nobody, message.title)
+            no_recipient = f"nobody, because {conn_id} has no `to` in its extra"
+            log.info("notified %s: %s", recipients or no_recipient, message.title)
         except Exception as error:
             reason = _mask_password(_describe_error(error), connections[conn_id])
             log.warning("not sent by %s (%s): %s", conn_id, clean(reason, MAX_LINE_CHARS), message.title)

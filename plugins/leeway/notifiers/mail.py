@@ -16,7 +16,7 @@ from pipelines.escaping import escape
 from pipelines.settings import settings
 
 MAX_ATTACHED_BYTES = 5_000_000
-"""Maximum size of an attached page, bytes: mail servers refuse much larger mails. Most pages have a tenth of this."""
+"""Maximum size of an attached page, bytes: mail servers refuse much larger mails. Most pages are ten times smaller."""
 POLICY = SMTP.clone(cte_type="7bit")
 """Encodes mails in 7 bits: every mail server accepts this, even one without the extension 8BITMIME."""
 
@@ -91,8 +91,8 @@ def _list_pages(message: Message) -> Iterator[Path]:
     """Yield the linked pages that are files of the docs and not too large; a link to any other file is ignored."""
     docs = (settings().home / "docs").resolve()
     for address in message.links.values():
-        parts = urlsplit(address)
-        page = Path(url2pathname(parts.path)).resolve()
-        is_page = parts.scheme == "file" and page.is_relative_to(docs) and page.is_file()
+        url = urlsplit(address)
+        page = Path(url2pathname(url.path)).resolve()
+        is_page = url.scheme == "file" and page.is_relative_to(docs) and page.is_file()
         if is_page and page.stat().st_size <= MAX_ATTACHED_BYTES:
             yield page

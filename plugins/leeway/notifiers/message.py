@@ -54,7 +54,7 @@ class Message:
         ).add_links(links or {})
 
     def add_links(self, links: Mapping[str, str]) -> Message:
-        """Return the message with further links, label to address; those without an address are left out."""
+        """Return the message with further links, label to address; links without an address are left out."""
         shown_links = {
             clean(label, MAX_LINE_CHARS): escape(mask_secrets(address)) for label, address in links.items() if address
         }
@@ -69,7 +69,7 @@ def clean(value: object, max_chars: int) -> str:
 
 
 def mask_secrets(value: object) -> str:
-    """Return the value as text, with the secrets masked that Airflow masks in logs."""
+    """Return the value as text. Secrets are masked, as Airflow masks them in logs."""
     return str(redact(str(value)))
 
 

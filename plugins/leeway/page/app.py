@@ -31,6 +31,7 @@ ICON = (
     '<path stroke="{1}" stroke-width="4.5" d="{2}"/><path stroke="{0}" stroke-width="2" d="{2}"/></svg>'
 )
 LINES = "M4 18 12 4l8 14zM12 4v14M3 21h18"
+"""Path of the icon's lines, in the syntax of SVG."""
 IfNoneMatch = Annotated[str, Header()]
 
 

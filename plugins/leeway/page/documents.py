@@ -34,7 +34,7 @@ LAST_CHECK_FILE = "watched"
 """File whose modification time is the time at which the lake was last checked for changes."""
 LAST_REQUEST_FILE = "requested"
 """File whose modification time is the time at which the page last requested a document. If that was long ago, changes
-of the lake are not written."""
+of the lake are not written to the documents."""
 PUBLIC_COST_FIELDS = ("schema_version", "written_at", "month", "price_dates")
 """Fields of the document of the costs that say nothing about a model."""
 SelectReadable = Callable[[Iterable[str]], set[str]]
@@ -81,18 +81,20 @@ def read_dataset(name: str, select_readable: SelectReadable) -> dict[str, Any]:
 
 
 def read_costs(select_readable: SelectReadable) -> dict[str, Any]:
-    """Read the costs, without those of models that the visitor may not read about.
+    """Read the costs, without the costs of models that the visitor may not read about.
 
     Budgets and anomalies are sums over a project, commitments and advice are about all models, and a payer without a
     model may be the team of any model. So only a visitor who may read about every model with costs gets them.
     """
     document = _read("costs.json", CostDocument)
-    parts = ("jobs", "months", "endpoints", "payers")
-    names = {row["model"] for part in parts for row in document[part] if row["model"]}
+    row_fields = ("jobs", "months", "endpoints", "payers")
+    names = {row["model"] for field in row_fields for row in document[field] if row["model"]}
     hidden_models = names - select_readable(names)
     if not hidden_models:
         return document
-    visible_rows = {part: [row for row in document[part] if row["model"] not in hidden_models] for part in parts}
+    visible_rows = {
+        field: [row for row in document[field] if row["model"] not in hidden_models] for field in row_fields
+    }
     visible_rows["payers"] = [row for row in visible_rows["payers"] if row["model"]]
     # A field that is added later is hidden until it is named here.
     public_fields = {name: document[name] for name in PUBLIC_COST_FIELDS}
@@ -108,7 +110,7 @@ def read_jobs(select_readable: SelectReadable) -> dict[str, Any]:
 
 
 def record_request() -> None:
-    """Record that the page requests a document now, so that changes of the lake are written; fetch a copy in S3."""
+    """Record that the page requests a document now, so that changes of the lake are written; fetch the copy in S3."""
     shared_copy.refresh()
     with suppress(OSError):  # a folder that cannot be written has old documents, and the page says so
         folder = _get_folder()
@@ -133,7 +135,7 @@ def check_name(name: str, noun: str) -> None:
     """Check that a name may become a part of a path.
 
     Raises:
-        MissingDocumentError: it may not, so nothing has this name.
+        MissingDocumentError: the name is not allowed, so nothing has it.
     """
     if not NAME_PATTERN.fullmatch(name):
         raise MissingDocumentError(f"there is no {noun} of this name.")
@@ -185,7 +187,7 @@ def _parse(file: Path, document_class: type[Document], inode: int, modified_ns: 
     if not isinstance(content, dict) or "schema_version" not in content:
         raise ValueError(f"{file} has no schema_version")
     if (version := content["schema_version"]) != SCHEMA_VERSION:
-        # Without its fields, the models that the visitor may not read about cannot be removed.
+        # Without this version's fields, the models that the visitor may not read about cannot be removed.
         difference = f"has version {str(version)[:20]}, and this page reads version {SCHEMA_VERSION}"
         raise _describe_other_version(file.relative_to(_get_folder()).as_posix(), difference)
     return document_class.model_validate(content, extra="ignore").model_dump(mode="json")

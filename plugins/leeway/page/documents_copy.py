@@ -32,12 +32,14 @@ MAX_BYTES = 64 << 20
 MODELS_FILE = "models.json"
 """The list of models. A copy without it would leave the old list, which names documents that are gone."""
 LAST_CHECK_FILE = "watched"
+"""As in `leeway.page.documents`."""
 NOT_MODIFIED = "304"
+"""S3's error code if the copy still has the ETag that the request names."""
 log = logging.getLogger(__name__)
 
 
 class DocumentsCopy:
-    """The copy in S3, and what this process knows of it."""
+    """The copy in S3: when this process last checked it, and which version was unpacked."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -45,13 +47,15 @@ class DocumentsCopy:
         self._last_check_s: float | None = None
         """Time of the last check, of the monotonic clock; None before the first one."""
         self._etag = ""
+        """ETag of the version that was unpacked last; empty before the first one."""
         self._problem = ""
+        """Error that was logged last; empty after a check without an error."""
         self._client: Any = None
 
     def refresh(self) -> None:
         """Unpack the copy in a thread if it is new. Meanwhile, the page shows the documents that are here.
 
-        Only the first visitors of this process wait for it, because there may be no documents yet.
+        Only the first visitors of this process wait for the copy, because there may be no documents yet.
         """
         uri = settings().status_copy
         if not uri:
@@ -70,7 +74,7 @@ class DocumentsCopy:
             thread.join(timeout_s)
 
     def _check(self, uri: str) -> None:
-        """Unpack the copy if it is new. If S3 does not answer, log it once; the documents stay as they are."""
+        """Unpack the copy if it is new. If S3 does not answer, log this once; the documents stay as they are."""
         try:
             self._fetch(uri)
             self._problem = ""
@@ -85,10 +89,10 @@ class DocumentsCopy:
     def _fetch(self, uri: str) -> None:
         from botocore.exceptions import ClientError
 
-        parts = urlsplit(uri)
+        location = urlsplit(uri)
         condition = {"IfNoneMatch": self._etag} if self._etag else {}
         try:
-            response = self._connect().get_object(Bucket=parts.netloc, Key=parts.path.lstrip("/"), **condition)
+            response = self._connect().get_object(Bucket=location.netloc, Key=location.path.lstrip("/"), **condition)
         except ClientError as error:
             if error.response["Error"]["Code"] == NOT_MODIFIED:
                 return
@@ -98,7 +102,7 @@ class DocumentsCopy:
         folder = settings().home / "status"
         unpack(response["Body"].read(), folder)
         written_s = response["LastModified"].timestamp()
-        # It is replaced as a whole: a visitor never sees the file with the present time.
+        # The file is replaced as a whole: a visitor never sees the file with the present time.
         with replace_file(folder / LAST_CHECK_FILE) as temporary:
             os.utime(temporary, (written_s, written_s))
         self._etag = response["ETag"]
@@ -122,7 +126,7 @@ def unpack(content: bytes, folder: Path) -> None:
     Raises:
         ValueError: the zip file is too large, lacks the list of models, or has a file that is not a document, or whose
             JSON is damaged. Nothing was changed.
-        zipfile.BadZipFile: it is damaged. Nothing was changed.
+        zipfile.BadZipFile: the zip file is damaged. Nothing was changed.
     """
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         entries = archive.infolist()
@@ -135,7 +139,7 @@ def unpack(content: bytes, folder: Path) -> None:
         documents = {entry.filename: archive.read(entry) for entry in entries}
     for name, text in documents.items():
         _check_json(name, text)
-    for name in sorted(documents, key=lambda name: name == MODELS_FILE):  # the list last
+    for name in sorted(documents, key=lambda name: name == MODELS_FILE):  # True, the list, is last
         with replace_file(folder / name) as temporary:
             temporary.write_bytes(documents[name])
     for path in folder.glob("*/*.json"):

@@ -15,7 +15,7 @@ Scope = MutableMapping[str, Any]
 async def handle_request(
     scope: Scope, receive: Callable[[], Awaitable[Any]], send: Callable[[Any], Awaitable[None]]
 ) -> None:
-    """Answer a request to an address that begins with `PREFIX` (ASGI). The application is created at the first one."""
+    """Answer a request to an address that begins with `PREFIX` (ASGI). The first request creates the application."""
     from leeway.page.app import create_app
 
     await create_app()(scope, receive, send)

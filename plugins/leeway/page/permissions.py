@@ -1,4 +1,4 @@
-"""Say what a visitor may read and do, by Airflow's permissions. Airflow 3.3 has no API that says it.
+"""Say what a visitor may read and do, by Airflow's permissions. Airflow 3.3 has no API for this.
 
 Without `from __future__ import annotations`: FastAPI has to resolve the types of the routes' parameters.
 """
@@ -14,7 +14,7 @@ from fastapi import Query
 
 
 def select_readable_models(user: Any, models: Collection[str]) -> set[str]:
-    """Select the models about which a user may read: those whose runs of the training the user may read in Airflow.
+    """Select the models about which a user may read: those whose training runs the user may read in Airflow.
 
     The teams of the DAGs are read in one query. As in Airflow, a DAG without a team belongs to everybody; so does the
     DAG of a model that Airflow does not have.

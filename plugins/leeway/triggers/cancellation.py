@@ -16,7 +16,7 @@ async def run_in_task(coroutine: Coroutine[None, None, T]) -> T:
     """Run a coroutine in a task of its own, which is cancelled together with the caller.
 
     Airflow recognizes a kill by the text of the CancelledError. A call to AWS that is cancelled (in asgiref's
-    sync_to_async) replaces it by an error without a text. In a task of its own, the call cannot replace it.
+    sync_to_async) replaces this error by one without a text. In a task of its own, the call cannot replace it.
     """
     task = asyncio.create_task(coroutine)
     try:

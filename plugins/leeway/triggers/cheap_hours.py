@@ -13,10 +13,10 @@ from leeway.triggers.cancellation import run_in_task
 
 
 class CheapHoursTrigger(BaseTrigger):
-    """Wait until a run starts: at a low price or risk, or at its latest start. It changes nothing.
+    """Wait until a run starts: at a low price or risk, or at its latest start. The trigger changes nothing in AWS.
 
-    If the triggerer stops or restarts, no decision is lost: each depends only on the arguments, the history of prices
-    and the clock.
+    If the triggerer stops or restarts, no decision is lost: each decision depends only on the arguments, the history of
+    prices and the clock.
 
     Args:
         wait: fields of `StartWait`.

@@ -32,7 +32,9 @@ class JobTrigger(BaseTrigger):
         super().__init__()  # type: ignore[no-untyped-call]
         self.wait = self.wait_class(**wait)
         self._waiter_id = uuid4().hex[:12]
+        """Random id of this trigger in this triggerer; if another triggerer runs the trigger, it has another id."""
         self._start_task: asyncio.Task[JobWait | WaitEvent] | None = None
+        """The asyncio task that starts the job; None before `run`."""
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Return the class and the arguments from which the triggerer recreates this trigger."""

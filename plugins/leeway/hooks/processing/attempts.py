@@ -74,7 +74,7 @@ class ProcessingAttempts(SimpleAttempts):
             digest: SHA-256 of the features, as the job computed it.
 
         Raises:
-            AirflowException: the features have another digest. A retry downloads them again.
+            AirflowException: the digest of the downloaded files is not `digest`. A retry downloads them again.
         """
         folder = Path(self.folder)
         if folder.is_dir() and sha256(folder) == digest:

@@ -67,7 +67,9 @@ class ProcessingTask(JobTask):
         inputs = inputs or self._upload_inputs(bucket)
         request, s3 = self._build_request(bucket, inputs), self.connection.create_hook(S3Hook)
         region, fields = self.hook.conn_region_name or "us-east-1", self.fields
-        allocation = CostAllocation(region, fields.project, fields.model, None, self.identity, fields.priority)
+        allocation = CostAllocation(
+            region, fields.project, fields.model, budget_usd=None, task=self.identity, priority=fields.priority
+        )
         costs = Costs(self.step_hook, allocation)
         return ProcessingAttempts(
             s3,
@@ -87,7 +89,7 @@ class ProcessingTask(JobTask):
         machine = {
             "InstanceCount": 1,
             "InstanceType": request_checks.check_instance_types(
-                self.task_label, self.fields.instance_type, None, ["fail"], "fail"
+                self.task_label, self.fields.instance_type, instance_types=None, policies=["fail"], policy="fail"
             )[0],
             "VolumeSizeInGB": self.parse_count_field("volume_size_gb", request_checks.MAX_VOLUME_GB),
         }
@@ -121,7 +123,7 @@ class ProcessingTask(JobTask):
         snapshot, archive = self.project_folder / self.fields.snapshot, self._build_archive()
         if not snapshot.is_file():
             raise AirflowFailException(f"{snapshot} does not exist: the step `snapshot` writes it.")
-        uploader.check_channels([])
+        uploader.check_channels([])  # checks only the bucket
         # A folder beside the snapshot is most likely in the lake's file system: `pack` can then link files, not copy.
         with tempfile.TemporaryDirectory(dir=snapshot.parent, prefix=".window-") as parent:
             code_folder, window_folder = Path(parent).absolute() / "code", Path(parent).absolute() / "window"
@@ -159,13 +161,13 @@ class ProcessingTask(JobTask):
         entry_point = find_code_file(ENTRY_POINT, self.project_folder)
         if not entry_point.is_file():
             raise AirflowFailException(f"{entry_point} does not exist: set LEEWAY_PROJECT to the project's folder.")
-        members = {"__main__.py": entry_point}
+        archive_files = {"__main__.py": entry_point}
         for folder in list_dataset_folders(self.project_folder):
-            members |= _list_code(folder, "pipelines/datasets")
-        members |= _list_code(find_code_file("pipelines/", self.project_folder), "pipelines")
+            archive_files |= _list_code(folder, "pipelines/datasets")
+        archive_files |= _list_code(find_code_file("pipelines/", self.project_folder), "pipelines")
         content = io.BytesIO()
         with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
-            for name, path in sorted(members.items()):
+            for name, path in sorted(archive_files.items()):
                 archive.writestr(zipfile.ZipInfo(name), path.read_bytes(), zipfile.ZIP_DEFLATED)
         return content.getvalue()
 

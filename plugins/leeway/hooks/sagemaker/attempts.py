@@ -101,7 +101,7 @@ class Attempts(ABC):
         return error_class(f"{name} was not started: {event['message']}")
 
     def _attach(self, attempts: Sequence[Job]) -> JobWait:
-        """Return the wait for the last attempt, which has not ended; stop this attempt if it has other inputs."""
+        """Return the wait for the last attempt, which has not ended; stop its job if its inputs are not the task's."""
         job = attempts[-1]
         self.jobs.live_job_name = get_job_name(job)
         self.log.info(
@@ -117,7 +117,7 @@ class Attempts(ABC):
         return True
 
     def _charge_despite_failure(self, attempts: Sequence[Job]) -> None:
-        """Write the costs of the ended jobs to the ledger. If that fails, log a warning: the job's error is raised."""
+        """Write the costs of the ended jobs to the ledger. An error is only logged, since the job's error is raised."""
         try:
             self._charge(attempts)
         except AirflowException as error:

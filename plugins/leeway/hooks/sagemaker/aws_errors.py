@@ -30,7 +30,8 @@ THROTTLING_PREFIXES = (
 )
 """Prefixes of the error codes of throttled requests."""
 EXPIRY_PREFIXES = ("ExpiredToken", "RequestExpired")
-"""Prefixes of the error codes of expired credentials. They may expire during a long wait; a new client renews them."""
+"""Prefixes of the error codes of expired credentials. During a long wait, credentials may expire; a new client gets new
+ones."""
 RETRY_TIMEOUT_S = 120.0
 """Seconds for which a task retries a request to a service that does not answer. Then the try of the task fails."""
 MAX_DELAY_S = 30.0
@@ -78,7 +79,9 @@ class Outage:
     def __init__(self, log: Logger, service: str) -> None:
         self.log, self.service = log, service
         self._start: float | None = None
+        """Time of the first failure since the last response, of the monotonic clock; None if there is none."""
         self._delay_s = 0.5
+        """Last delay, seconds; before the first failure, half of the first delay."""
 
     def record_failure(self, error: BaseException) -> float:
         """Record that a request failed; return the seconds to wait before the next one."""

@@ -20,6 +20,7 @@ from pipelines.serving.endpoint_resources import compute_waits_s
 USAGE_CONFIG = {"connect_timeout": 5, "read_timeout": 20, "retries": {"total_max_attempts": 2}}
 """Configuration of the client that reads the utilization of a job's instances."""
 MAX_ERROR_CHARS = 300
+"""Largest number of characters of an error that a line of the log shows."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ class Costs:
 
         Args:
             machines: machines that a job may use.
-            trainings: number of jobs, each of which may take its whole time.
+            trainings: number of jobs; each of them may run for the whole max_run_s of its machine.
         """
         first_machine = machines[0]  # a task's machines differ only in instance type and spot
         return self.step_hook.run(
@@ -77,11 +78,11 @@ class Costs:
         )
 
     def require_budget(self, machines: Sequence[Machine], trainings: int = 1) -> dict[str, float]:
-        """Check that the budgets allow a job, or several; return the prices, US dollars an hour, by instance type.
+        """Check that the budgets allow `trainings` jobs; return the prices, US dollars an hour, by instance type.
 
         Raises:
-            AirflowFailException: the highest possible cost of the job exceeds the budget of the run, or the rest of the
-                project's budget for this month. A retry cannot help.
+            AirflowFailException: the highest possible cost of the jobs exceeds the budget of the run, or the rest of
+                the project's budget for this month. A retry cannot help.
         """
         budget = self.check_budget(machines, trainings)
         if not budget["allowed"]:
@@ -129,8 +130,8 @@ def read_job_usage(connection: AwsConnection, job: Mapping[str, Any], log: Logge
     """Read the utilization of an ended job's instances. A failure is only logged, since the job must be charged.
 
     Args:
-        connection: connection to AWS. The timeouts of `USAGE_CONFIG` replace its own, so that the task does not wait
-            long for figures that it can do without.
+        connection: connection to AWS. The timeouts of `USAGE_CONFIG` replace the connection's own, so that the task
+            does not wait long for figures that it does not need.
         job: SageMaker's description of the job.
         log: log of the task.
 

@@ -11,7 +11,7 @@ from pipelines.costs.job_records import TUNING_KIND, get_end_time, get_kind
 LIVE_STATES = ("InProgress", "Stopping")
 """States of a job that has not ended."""
 PAID_STATES = ("Downloading", "DownloadingTrainingImage", "Training", "Uploading", "Stopping")
-"""Secondary states in which a training job has instances and costs money. In all others, it waits for instances."""
+"""Secondary states in which a training job has instances and costs money. In all other states it waits for them."""
 
 
 TRIALS = "Trials"
@@ -70,7 +70,7 @@ def compute_running_s(job: Mapping[str, Any], now: dt.datetime) -> float:
 def compute_running_cost_usd(job: Mapping[str, Any], price_usd_h: float, now: dt.datetime) -> float:
     """Return the cost of a training job until now at the on-demand price, US dollars. A spot job costs at most this.
 
-    The cost of a tuning job, whose description has `TRIALS`, is that of its trials.
+    The cost of a tuning job, whose description has `TRIALS`, is the sum of the costs of its trials.
     """
     return sum(
         compute_running_s(training_job, now) / 3_600 * _get_instance_count(training_job) * price_usd_h

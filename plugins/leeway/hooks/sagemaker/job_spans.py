@@ -18,28 +18,29 @@ from leeway.hooks.step.traces import find_task_context
 from pipelines.costs.job_records import get_end_time
 
 PUBLIC_VARIABLES = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_SERVICE_NAME")
-"""Variables that a job gets from Airflow. They are visible in the job's description. So the variables of headers, which
-contain credentials, are not among them."""
+"""Environment variables that a job gets from Airflow. They are visible in the job's description. So the variables that
+set request headers, which contain credentials, are not among them."""
 ATTRIBUTES = {"TrainingTimeInSeconds": "training_s", "BillableTimeInSeconds": "billable_s"}
 """Maps each field of a description to its attribute of the span."""
 
 
 def build_job_environment(job_name: str) -> dict[str, str]:
-    """Build the variables with which a job adds to its own span; empty if the trace of the task is not recorded.
+    """Build the environment variables with which a job adds to its own span; {} if the task's trace is not recorded.
 
-    The id of the span is computed from the trace and the job's name. So it is known before the job exists.
+    The span's id is computed from the trace and the job's name. So the id is known before the job exists.
     """
     task_span = _get_span_context(find_task_context())
     if not task_span.trace_flags.sampled:
         return {}
     variables = {name: os.environ.get(name, "") for name in PUBLIC_VARIABLES}
+    # An address with a login or a query may contain credentials.
     public_variables = {name: value for name, value in variables.items() if value and not set(value) & {"@", "?"}}
     span_id = _compute_span_id(task_span, job_name)
     return {**public_variables, "TRACEPARENT": f"00-{task_span.trace_id:032x}-{span_id:016x}-01"}
 
 
 def record_job(job: Mapping[str, Any], log: Logger, attempt_name: str = "") -> None:
-    """Record the span of an ended job, from its creation to its end, below the task's. A failure is only logged.
+    """Record the span of an ended job, from its creation to its end, below the task's span. An error is only logged.
 
     Args:
         job: SageMaker's description of the job.
@@ -55,7 +56,7 @@ def record_job(job: Mapping[str, Any], log: Logger, attempt_name: str = "") -> N
 
 
 def _record_job(job: Mapping[str, Any], context: Context, attempt_name: str) -> None:
-    # With this function, Airflow 3.3.2 sets the id of a span. It is private: if another version of Airflow lacks it,
+    # With this function, Airflow 3.3.2 sets the id of a span. The function is private: if another Airflow lacks it,
     # the trace has no spans of jobs, and no task fails.
     from airflow._shared.observability.traces import override_ids
 

@@ -12,6 +12,7 @@ from airflow.sdk.exceptions import AirflowFailException
 OnNoCapacity = Literal["fail", "next_instance_type", "on_demand"]
 """What to do if a job got no instances within max_wait_s."""
 POLICIES: tuple[OnNoCapacity, ...] = ("fail", "next_instance_type", "on_demand")
+"""All values of `OnNoCapacity`."""
 NO_CAPACITY_PREFIX = "CapacityError"
 """Beginning of the FailureReason if SageMaker has no machine on demand."""
 
@@ -59,7 +60,7 @@ def list_machines_to_try(machine: Machine, types: Sequence[str], on_no_capacity:
     """Return the machines to try in turn: each type; then, if the policy says so, the first type on demand.
 
     Args:
-        machine: gives the number of instances, the volume size and the time limits of all machines.
+        machine: a machine with the instance count, the volume size and the time limits that all machines get.
         types: instance types.
         on_no_capacity: what to do if a job got no instances.
     """
@@ -89,7 +90,7 @@ def choose_next_machine(machines: Sequence[Machine], last_attempt: Mapping[str, 
     """Return the machine for the next attempt; None if SageMaker did not have the last machine of the list.
 
     If SageMaker did not have the machine of the previous attempt, the next attempt uses the machine that follows in the
-    list; otherwise it uses the same machine again. It uses the first machine if there was no attempt, or if the list no
+    list; otherwise it uses the same machine again. The first machine is used if there was no attempt, or if the list no
     longer has the machine of the previous attempt.
 
     Args:
@@ -102,7 +103,9 @@ def choose_next_machine(machines: Sequence[Machine], last_attempt: Mapping[str, 
     label = get_machine_label(last_attempt)
     if label not in labels:
         return machines[0]
-    position = labels.index(label) + had_no_capacity(last_attempt)
+    position = labels.index(label)
+    if had_no_capacity(last_attempt):
+        position += 1
     return machines[position] if position < len(machines) else None
 
 

@@ -71,7 +71,7 @@ def compute_digest(inputs: Mapping[str, Any]) -> str:
 
 
 def contains(description: Any, request: Any) -> bool:
-    """Return whether SageMaker's description has all values of a request. It may have more, such as defaults."""
+    """Return whether SageMaker's description has all values of a request; it may have others, such as defaults."""
     if isinstance(request, Mapping):
         return isinstance(description, Mapping) and all(
             contains(description.get(key), value) for key, value in request.items()

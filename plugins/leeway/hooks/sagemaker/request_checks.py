@@ -19,7 +19,7 @@ TASK_FIELDS = (
     *("HyperParameterTuningJobConfig.ResourceLimits.MaxNumberOfTrainingJobs", "WarmStartConfig"),
     *("TransformOutput.S3OutputPath", "ProcessingOutputConfig.Outputs"),
 )
-"""Parts of the request that only the task may set: it finds its jobs, outputs and costs by them."""
+"""Parts of the request that only the task may set, because it finds its jobs, outputs and costs by them."""
 
 
 def parse_count(name: str, value: Any, maximum: int | None = None) -> int:
@@ -61,7 +61,7 @@ def parse_usd(name: str, value: Any) -> float | None:
 
 
 def check_list(name: str, value: Any) -> list[str]:
-    """Return the texts of a list; none if it is empty or None.
+    """Return the entries of a list as texts; an empty list if `value` is empty or None.
 
     Args:
         name: name of the value in the error.
@@ -171,7 +171,7 @@ def check_shape(request: Mapping[str, Any], shape: Shape) -> None:
     """
     report = ParamValidator().validate(request, shape)
     problems = (
-        report.generate_report().splitlines() if report.has_errors() else list(_find_problems(request, shape, ""))
+        report.generate_report().splitlines() if report.has_errors() else list(_find_problems(request, shape, path=""))
     )
     if problems:
         rest_text = f"; and {len(problems) - 5} more" if len(problems) > 5 else ""

@@ -1,4 +1,4 @@
-"""Start processing or transform jobs and collect their output. They run on demand, and have no checkpoints."""
+"""Start processing or transform jobs and collect their output. These jobs run on demand, without checkpoints."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class SimpleAttempts(Attempts):
 
     def _prepare_next(self, attempts: Sequence[Job]) -> JobWait:
         self.costs.require_budget([self._build_machine()])
-        wait = self._build_wait(self.jobs.build_next_name(attempts), None)
+        wait = self._build_wait(self.jobs.build_next_name(attempts), attached_at=None)
         return replace(wait, request=dict(self.request))
 
     def _build_wait(self, name: str, attached_at: str | None) -> JobWait:
@@ -85,7 +85,7 @@ class SimpleAttempts(Attempts):
             volume_size_gb=instances.get("VolumeSizeInGB", 0),
             spot=False,
             max_run_s=self.max_run_s,
-            max_wait_s=0,
+            max_wait_s=0,  # SageMaker limits the wait of spot jobs only
         )
 
     def _build_result(self, job: Job, attempts: Sequence[Job]) -> dict[str, Any]:

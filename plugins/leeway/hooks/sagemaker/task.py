@@ -25,7 +25,7 @@ INVALID_TAG_CHARS = re.compile(r"[^\w\s.:/=+\-@]")
 USER_VARIABLE = "LEEWAY_USER"
 """Environment variable with the person for whom jobs run."""
 PAYER_VARIABLES = {"team": "LEEWAY_TEAM", "environment": "LEEWAY_ENVIRONMENT", "user": USER_VARIABLE}
-"""Tag of a job, after `leeway:`, to the environment variable with its value."""
+"""Maps the name of each tag of a job, without `leeway:`, to the environment variable with the tag's value."""
 
 
 class Wait(Protocol):
@@ -91,7 +91,7 @@ class AwsTask(ABC):
 
     @abstractmethod
     def stop(self) -> None:
-        """Stop the job or deployment that the task waited for longer than allowed, if it can be stopped. Idempotent."""
+        """Stop the job or deployment whose wait was longer than allowed, if it can be stopped. Idempotent."""
 
     def kill(self) -> None:
         """Stop the step that this process runs."""
@@ -119,7 +119,7 @@ class AwsTask(ABC):
     def build_tags(self, **cost_fields: str) -> list[dict[str, str]]:
         """Return the tags of a job: task, project and model, and team, environment and user if they are set.
 
-        `costs sweep` reads them to charge a job that no task has charged.
+        `costs sweep` reads the tags to charge a job that no task has charged.
 
         Args:
             cost_fields: project, and model and priority if there are any.
@@ -135,7 +135,7 @@ class AwsTask(ABC):
         ]
 
     def list_cost_fields(self) -> dict[str, str]:
-        """Return project, model and priority of the fields of a job, for its tags."""
+        """Return the task's fields project, model and priority, for the tags of its jobs."""
         return {name: getattr(self.fields, name) for name in ("project", "model", "priority")}
 
     @property

@@ -26,7 +26,7 @@ REQUIREMENTS_FILE = "requirements.txt"
 class S3Uploader:
     """Upload channels and source bundles to one bucket. Idempotent: what S3 already has is not uploaded again.
 
-    While S3 does not answer, every request is retried, as `call_with_retries` does it.
+    While S3 does not answer, every request is retried; see `call_with_retries`.
 
     Args:
         s3: the Amazon provider's hook of S3.
@@ -122,20 +122,20 @@ class S3Uploader:
         script, listing_path = find_code_file(entry_point, project), find_code_file(listing, project)
         # A listing that does not exist is reported with the other missing files.
         files = locate_bundle(listing_path, project) if listing_path.is_file() else {listing: listing_path}
-        members = {script.name: script} | {
+        archive_files = {script.name: script} | {
             REQUIREMENTS_FILE if path.name == REQUIREMENTS_FILE else name: path for name, path in files.items()
         }
-        missing_paths = [str(path) for path in members.values() if not path.is_file()]
+        missing_paths = [str(path) for path in archive_files.values() if not path.is_file()]
         if missing_paths:
             raise AirflowFailException(f"source files of the training do not exist: {', '.join(missing_paths)}.")
-        archive = _build_archive(members)
+        archive = _build_archive(archive_files)
         key = f"{self.prefix}/code/{hashlib.sha256(archive).hexdigest()[:20]}/sourcedir.tar.gz"
         if not self._call(lambda: self.s3.check_for_key(key, self.bucket)):
             self._call(lambda: self.s3.load_bytes(archive, key, self.bucket, replace=True))
         return f"s3://{self.bucket}/{key}"
 
     def _list_sizes(self, prefix: str) -> dict[str, int]:
-        """List the objects below a prefix, key to size.
+        """Return the size in bytes of each object below a prefix, by its key.
 
         A file whose key is listed with the file's size is not uploaded again: the prefix contains a digest of all names
         and contents, and S3 lists an object only after its upload is complete. An extra object that marks a complete
@@ -184,11 +184,11 @@ def _compute_digest(files: dict[str, Path]) -> str:
     return digest.hexdigest()[:20]
 
 
-def _build_archive(members: dict[str, Path]) -> bytes:
-    """Return a tar.gz of names and contents, without times and owners, so that equal files give equal bytes."""
+def _build_archive(archive_files: dict[str, Path]) -> bytes:
+    """Return a tar.gz of files, without times and owners, so that equal names and contents give equal bytes."""
     tar_bytes = io.BytesIO()
     with tarfile.open(fileobj=tar_bytes, mode="w") as tar:
-        for name, path in sorted(members.items()):
+        for name, path in sorted(archive_files.items()):
             info = tarfile.TarInfo(name)
             info.size, info.mode = path.stat().st_size, 0o644
             with path.open("rb") as file:

@@ -1,7 +1,7 @@
 """Describe a wait for a job: the request that starts it, its limits, and how the wait ended.
 
 All decisions depend only on the wait's fields and on SageMaker's description of the job. A wait that was killed and
-started again therefore decides the same.
+started again therefore takes the same decisions.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from leeway.hooks.sagemaker.description import compute_running_cost_usd, get_sta
 from leeway.hooks.sagemaker.named_jobs import Kind
 
 MARGIN_S = 600
-"""Seconds after its maximum run time in which a job may upload its output and end."""
+"""Seconds that a job gets, after its maximum run time, to upload its output and to end."""
 
 Cause = Literal["ended", "budget", "overrun", "deadline", "queue", "no_answer", "error", "refused"]
 """Why a wait ended; see `WaitEvent.cause`."""
@@ -50,7 +50,7 @@ class JobWait(AwsWait):
 
     Args:
         job_name: name of the job.
-        check_interval_s: seconds between two requests for its state.
+        check_interval_s: seconds between two requests for the job's state.
         max_duration_s: maximum time from the job's creation to the end of its run, seconds.
         max_run_s: maximum run time, seconds; None if SageMaker itself limits the run time.
         kind: kind of the job.
@@ -76,7 +76,7 @@ class JobWait(AwsWait):
 
     @property
     def deadline_s(self) -> int:
-        """Age of the job, in seconds, at which the wait stops it. Normally SageMaker has stopped it before."""
+        """Age of the job, in seconds, at which the wait stops the job. Normally SageMaker stops the job earlier."""
         return self.max_duration_s + MARGIN_S
 
     @property

@@ -1,7 +1,7 @@
 """Start a job, wait until it ends, and stop it if it exceeds a limit. The triggerer and workers use the same code.
 
 The code that waits for a job also starts it. So a deferred task has no job before its trigger runs. If a person marks
-the task before that, no job has to be stopped.
+the task as success or as failed before that, no job has to be stopped.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from pipelines.costs.job_records import get_end_time
 T = TypeVar("T")
 
 WAITER_TAG = "leeway:waiter"
-"""Key of the tag that names the trigger that waits for the job, and the try of its task."""
+"""Key of a job's tag. Its value names the trigger that waits for the job, and the try of the trigger's task."""
 
 
 async def start_and_wait_for_job(wait: JobWait, log: Logger) -> WaitEvent:

@@ -1,7 +1,7 @@
 """Wait until spot prices are low enough to start a run that is not urgent, in the triggerer or in a worker.
 
 All decisions depend only on the wait's fields, on EC2's history and on the clock. A wait that was killed and started
-again therefore decides the same.
+again therefore takes the same decisions.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from pipelines.planning.spot_prices import PriceChange, tabulate_hours
 HISTORY = dt.timedelta(days=90)
 """How far EC2's history of prices goes back."""
 PRODUCT = "Linux/UNIX"
+"""EC2's name of the operating system whose prices are read."""
 
 
 class StartEvent(TypedDict):
@@ -119,7 +120,7 @@ async def wait_for_start(wait: StartWait, log: Logger) -> StartEvent:
     if EC2 has not answered.
 
     Raises:
-        Exception: any other error, such as one of the decision. A retry cannot help.
+        Exception: any other error, such as an error of `decide_start`. A retry cannot help.
     """
     outage = Outage(log, "EC2")
     while wait.compute_remaining_s() > 0:

@@ -1,6 +1,6 @@
 """Emit an asset event if a task changed the lake, and no event if it changed nothing.
 
-A task that succeeds emits an event of each asset among its outlets. A task that changed nothing therefore removes the
+A task that succeeds emits an event for each asset among its outlets. A task that changed nothing therefore removes the
 asset from its outlets before it ends. (An asset alias cannot replace this: if two tasks add the first events of an
 alias at the same moment, they fail in the API server of Airflow 3.3.2, and retries do not help.)
 

@@ -23,13 +23,14 @@ PUBLIC_VARIABLES = ("AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_
 def build_source_environment(conn_id: str) -> dict[str, str]:
     """Return the variables from which a source reads its address and credentials. Airflow masks the secrets in logs.
 
-    The source names the variables in its `url_env` and `headers_env`. The connection `flights_db` gives, by its type:
+    The source names the variables in its `url_env` and `headers_env`. For example, the connection `flights_db` gives
+    these variables, depending on its type:
 
     - postgres, sqlite: FLIGHTS_DB_URL, a URL for SQLAlchemy. Extras whose names begin with ssl become parts of it.
     - http: FLIGHTS_DB_URL, the address; FLIGHTS_DB_AUTHORIZATION, Basic for a login and a password, Bearer for a
       password without a login; and a variable for each extra, as a header: X-Api-Key becomes FLIGHTS_DB_X_API_KEY.
     - aws: AWS_ACCESS_KEY_ID and the other variables of AWS; if the connection names a role, the role's credentials. The
-      step uses them for the lake too.
+      step uses these credentials for the lake, too.
 
     Args:
         conn_id: id of the connection; except for aws, the variables' names begin with it, in capitals.

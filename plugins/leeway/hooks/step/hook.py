@@ -62,14 +62,16 @@ class StepHook:
         log: log of the task; each line that the step prints is logged.
         python: interpreter of the environment that has the ML libraries; if empty, LEEWAY_PYTHON, or else the
             interpreter that runs Airflow.
-        env: more environment variables for the step.
+        env: environment variables that the step gets in addition to Airflow's own.
     """
 
     def __init__(self, log: Logger, python: str = "", env: Mapping[str, Any] | None = None) -> None:
         self.log, self.env = log, dict(env or {})
         self.python = python or _get_interpreter()
         self._child: subprocess.Popen[str] | None = None
+        """The process of the step that runs, or ran last."""
         self._last_line = ""
+        """Last line that the step printed."""
 
     def run(self, step: str, spec: Mapping[str, Any]) -> dict[str, Any]:
         """Run a step and return its Result.
@@ -101,7 +103,8 @@ class StepHook:
         self.log.info("stopping the step (process group %s)", child.pid)
         _signal_group(child, signal.SIGTERM)
         deadline = time.monotonic() + KILL_AFTER_S
-        # child.wait() could deadlock: on_kill runs in a signal handler, and the interrupted code may hold its lock.
+        # child.wait() could deadlock: on_kill runs in a signal handler, and the interrupted code may hold the lock that
+        # wait() needs.
         while child.returncode is None and time.monotonic() < deadline:
             time.sleep(0.05)
         if child.returncode is None:
@@ -169,15 +172,16 @@ def _get_interpreter() -> str:
 def _kill_remaining_processes(child: subprocess.Popen[str]) -> None:
     """Wait for the end of the step, then kill the processes that it left running.
 
-    They keep its stdout open, and the task waits until the stdout is closed.
+    These processes keep the step's stdout open, and the task waits until the stdout is closed.
     """
     child.wait()
     _signal_group(child, signal.SIGKILL)
 
 
 def _signal_group(child: subprocess.Popen[str], signal_number: int) -> None:
-    # The id of the group is the pid of the step. The kernel does not reuse it while the group has members. So if the
-    # step has ended and a process has this pid, the group has ended, too, and the signal would reach another program.
+    # The id of the group is the pid of the step. The kernel does not reuse a pid while its group has processes. So if
+    # the step has ended and a process has this pid, the group has ended, too, and the signal would reach another
+    # program.
     if child.returncode is not None and psutil.pid_exists(child.pid):
         return
     with suppress(ProcessLookupError, PermissionError):

@@ -23,7 +23,8 @@ def build_trace_environment() -> dict[str, str]:
 def find_task_context() -> Context:
     """Return the context of the task's span, which lasts from the task's start to its end; else the current context.
 
-    The current span is that of this process. A task that waits in the triggerer has two processes, before and after.
+    The current span is that of this process. A task that waits in the triggerer has two processes: one
+    before the wait, and one after it.
     """
     carrier = None
     with suppress(Exception):  # outside of a task of Airflow

@@ -115,10 +115,12 @@ class TrainingAttempts(Attempts):
         if last_attempt:
             self._log_end(last_attempt, machine)
         name, request = self.jobs.build_next_name(attempts), self.template.build_request(machine)
-        # The environment does not count as an input, so that a try with another trace or size finds this job, too.
+        # The environment is not one of the compared `INPUTS`: a later try finds this job even if its variables differ.
         variables = build_size_variables(self.wait_template.connection, request, self.log)
         request["Environment"] = build_job_environment(name) | variables | request.get("Environment", {})
-        return replace(self._build_wait({"TrainingJobName": name, **request}, attempts, prices, None), request=request)
+        return replace(
+            self._build_wait({"TrainingJobName": name, **request}, attempts, prices, attached_at=None), request=request
+        )
 
     def _log_end(self, job: Job, next_machine: Machine) -> None:
         values = (
@@ -159,7 +161,7 @@ class TrainingAttempts(Attempts):
                 "the time that it waited for data: %s",
                 format_error_line(error),
             )
-            return to_training_record(job, [])
+            return to_training_record(job, restored_checkpoints=[])
 
     def _build_result(self, job: Job, attempts: Sequence[Job]) -> dict[str, Any]:
         charge, choice = self._charge(attempts), read_choice(job)

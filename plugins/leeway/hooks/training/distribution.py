@@ -1,6 +1,6 @@
 """Turn the operator's `distribution` into the hyperparameters by which SageMaker's images start torchrun or mpirun.
 
-The names are those of the sagemaker SDK's estimators.
+The names of the hyperparameters are the same as in the sagemaker SDK's estimators.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ KINDS: dict[str, frozenset[str]] = {
 
 
 def build_distribution_settings(distribution: Mapping[str, Any] | None, instance_type: str) -> dict[str, str]:
-    """Return hyperparameters that start torchrun or mpirun; none without a distribution.
+    """Return hyperparameters that start torchrun or mpirun; {} without a distribution.
 
     Args:
         distribution: {"torch_distributed": {"enabled": True}}, or {"mpi": {"enabled": True, "processes_per_host": 2,
             "custom_mpi_options": "-verbose"}}, as the sagemaker SDK has it.
-        instance_type: type of the instances; of several types to try, the first.
+        instance_type: type of the instances; if the task tries several types, the first.
 
     Raises:
-        AirflowFailException: the distribution is not one of these. A retry cannot help.
+        AirflowFailException: the distribution does not have one of these forms. A retry cannot help.
     """
     enabled_kinds = [kind for kind, options in (distribution or {}).items() if _is_enabled(kind, options)]
     if len(enabled_kinds) > 1:

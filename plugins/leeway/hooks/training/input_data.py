@@ -19,9 +19,9 @@ def measure_input_bytes(connection: AwsConnection, channels: Mapping[str, str] |
     """Return the bytes of the data in the channels of a training job; None, with a line in the log, if not known.
 
     Args:
-        connection: connection to AWS. The timeouts of `USAGE_CONFIG` replace its own, so that the task does not wait
-            long for a figure that it can do without.
-        channels: channel name to s3:// prefix or folder; None if a channel is of another kind.
+        connection: connection to AWS. The timeouts of `USAGE_CONFIG` replace the connection's own, so that the task
+            does not wait long for a figure that it does not need.
+        channels: channel name to s3:// prefix or folder; None if a channel is neither a prefix nor a folder.
         log: log of the task.
     """
     if channels is None:
@@ -41,7 +41,7 @@ def measure_input_bytes(connection: AwsConnection, channels: Mapping[str, str] |
 
 
 def build_size_variables(connection: AwsConnection, request: Mapping[str, Any], log: Logger) -> dict[str, str]:
-    """Return the variable of a training job that has the bytes of its data; empty if they are not known.
+    """Return the environment variable that states the bytes of a training job's data; {} if they are not known.
 
     The figure is recorded before the start, because objects may be added to a prefix later.
 

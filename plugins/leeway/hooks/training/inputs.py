@@ -46,7 +46,7 @@ def build_inputs(
 
 
 def has_same_inputs(job: Mapping[str, Any], request: Mapping[str, Any]) -> bool:
-    """Return whether a described job has the inputs of the request, and as many instances.
+    """Return whether a described job has the inputs of the request, and the same number of instances.
 
     With another number of instances, sums are added in another order, so the model may differ in its last digits. Yet
     a job with another number may resume from the same checkpoints.

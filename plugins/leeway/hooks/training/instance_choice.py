@@ -21,22 +21,23 @@ if TYPE_CHECKING:
     from leeway.hooks.training.script_task import ScriptTask
 
 EMPTY_VALUES = ("", "None", None)
+"""Values of a field that is not set. If the DAG's param has no value, Jinja renders it to "None"."""
 AUTO = "auto"
 """Value of instance_type with which Leeway chooses the type."""
 MAX_CHARS = 512
 """SageMaker's limit of the length of a variable of a training job."""
 MAX_REASON_CHARS = 160
-"""Length of the reason in the variable: with the figures and four types, it stays within `MAX_CHARS`."""
+"""Length of the reason in the variable: with the figures and four types, the variable stays within `MAX_CHARS`."""
 
 
 def resolve_instance_type(task: ScriptTask, fields: TrainingFields) -> TrainingFields:
     """Return the fields with the chosen instance type, or with the types in the order in which they are tried.
 
     The choice is stored in a variable of the job. As long as the task has a job that runs, or whose types are still
-    allowed, its choice is kept: a retry must find the job, and must not start another one on another type. Idempotent.
+    allowed, this job's choice is kept: a retry must find the job, not start another one on another type. Idempotent.
 
     Args:
-        task: the task; it finds its jobs, and runs the step.
+        task: the task, which finds its jobs and runs the step `choose_instance`.
         fields: the operator's fields.
 
     Raises:
@@ -77,14 +78,14 @@ def _find_choice(task: ScriptTask, allowed_types: Sequence[str]) -> dict[str, An
     if not attempts:
         return None
     job = attempts[-1]
-    name = job["ResourceConfig"]["InstanceType"]
-    choice = read_choice(job) or {"instance_types": [name], "instance_choice": f"the type of {get_job_name(job)}"}
-    types = choice.get("instance_types") or [name]
+    job_type = job["ResourceConfig"]["InstanceType"]
+    choice = read_choice(job) or {"instance_types": [job_type], "instance_choice": f"the type of {get_job_name(job)}"}
+    types = choice.get("instance_types") or [job_type]
     is_allowed = all(any(fnmatchcase(name, pattern) for pattern in allowed_types) for name in types)
     if not (is_live(job) or is_allowed):
         return None
     task.log.info(
-        "instance type of job %s is kept: %s (%s)", get_job_name(job), name, choice.get("instance_choice", "")
+        "instance type of job %s is kept: %s (%s)", get_job_name(job), job_type, choice.get("instance_choice", "")
     )
     return {**choice, "instance_types": types}
 
@@ -121,7 +122,7 @@ def _make_choice(task: ScriptTask, fields: TrainingFields, allowed_types: Sequen
 
 
 def _list_channels(fields: TrainingFields) -> Mapping[str, str] | None:
-    """Return the channels that the job will have; `config` may replace those of the operator."""
+    """Return the channels that the job will have; `config` may replace the operator's channels."""
     config = fields.config or {}
     return list_channels(config) if "InputDataConfig" in config else fields.channels
 

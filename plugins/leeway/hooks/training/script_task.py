@@ -40,7 +40,7 @@ class ScriptTask(JobTask):
         """Check the request before anything is uploaded: `draft` has placeholders for the inputs' addresses.
 
         Raises:
-            AirflowFailException: SageMaker would refuse it. A retry cannot help.
+            AirflowFailException: SageMaker would refuse the request. A retry cannot help.
         """
 
     def list_sharded_channels(self) -> Sequence[str]:
@@ -58,7 +58,7 @@ class ScriptTask(JobTask):
         return find_project(Path(self.fields.code)) if self.fields.code else super().project_folder
 
     def build_machine(self, instance_type: str) -> Machine:
-        """Return the machine of the fields, with an instance type."""
+        """Return the machine that the fields describe, with the given instance type."""
         return Machine(
             instance_type=instance_type,
             instance_count=self.parse_count_field("instance_count"),

@@ -57,7 +57,7 @@ class TrainingTask(ScriptTask):
         return QueuedAttempts(target, self.parse_count_field("max_queue_s"), *arguments)
 
     def build_hyperparameters(self) -> dict[str, Any]:
-        """Return the hyperparameters of section `train`; the tuning's replace them, then the operator's."""
+        """Return the hyperparameters of section `train`. The tuning's values replace these, and the operator's both."""
         fields = self.fields
         settings = build_distribution_settings(fields.distribution, self._list_machines()[0].instance_type)
         values, tuned_values = self.load_section("train").get("hyperparameters", {}), self._get_tuned_hyperparameters()

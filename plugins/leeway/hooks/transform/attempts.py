@@ -52,7 +52,7 @@ class TransformAttempts(SimpleAttempts):
         s3: the Amazon provider's hook of S3.
         model_request: request to CreateModel.
         run_score: runs the step `score`.
-        arguments: arguments of `SimpleAttempts`. The inputs among them are `version` (of the model), `request` (of the
+        arguments: arguments of `SimpleAttempts`. The keys of `inputs` are `version` (of the model), `request` (of the
             step `batch`), `image`, and the s3:// prefixes `model` and `rows`.
     """
 

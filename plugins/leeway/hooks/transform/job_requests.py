@@ -1,4 +1,4 @@
-"""Build the requests of a transform job and of its model, and compare its inputs with those of a job that exists."""
+"""Build the requests of a transform job and its model, and compare the job's inputs with those of an existing job."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class TransformJobs(NamedJobs):
         except ClientError as error:
             if MODEL_EXISTS_TEXT not in str(error):
                 raise
-            return  # another process has created it
+            return  # another process has created the model
         self.log.info("created the model %s of %s", request["ModelName"], request["PrimaryContainer"]["ModelDataUrl"])
 
     def _call_model(self, verb: str, **request: Any) -> Any:

@@ -55,7 +55,7 @@ class TransformTask(JobTask):
     jobs: TransformJobs
 
     def get_job_scope(self) -> str:
-        """Return dataset, model and partition. All runs of a partition score the same rows, so they share jobs."""
+        """Return dataset, model and partition. All DAG runs for a partition score the same rows, so they share jobs."""
         return "/".join([self.fields.dataset, self.fields.model, self.fields.partition])
 
     def prepare_operation(self, inputs: Mapping[str, Any] | None = None) -> Operation:
@@ -66,9 +66,11 @@ class TransformTask(JobTask):
                 return self._finish_in_process(result)
             inputs = self._upload_inputs()
         if not inputs:
-            return self._finish_in_process(self._run_score({}))  # the result says why no version scores
+            return self._finish_in_process(self._run_score({}))  # the result says why no version scores the partition
         region, fields = self.hook.conn_region_name or "us-east-1", self.fields
-        allocation = CostAllocation(region, fields.project, fields.model, None, self.identity, fields.priority)
+        allocation = CostAllocation(
+            region, fields.project, fields.model, budget_usd=None, task=self.identity, priority=fields.priority
+        )
         return TransformAttempts(
             self.connection.create_hook(S3Hook),
             self._build_model_request(inputs),
@@ -114,7 +116,7 @@ class TransformTask(JobTask):
             inputs = {"version": batch["version"], "request": batch["request"], "image": self._get_image()}
             self._check_request({**inputs, "model": f"s3://{self._bucket}/", "rows": f"s3://{self._bucket}/"})
             uploader = S3Uploader(self.connection.create_hook(S3Hook), self._bucket, self.fields.prefix, self.log)
-            uploader.check_channels([])
+            uploader.check_channels([])  # checks only the bucket
             uris = {name: uploader.upload_channel(str(folder / name)) for name in ("model", "rows")}
             return {**inputs, **uris}
 
@@ -126,7 +128,9 @@ class TransformTask(JobTask):
 
     @property
     def _instance_type(self) -> str:
-        types = request_checks.check_instance_types(self.task_label, self.fields.instance_type, None, ["fail"], "fail")
+        types = request_checks.check_instance_types(
+            self.task_label, self.fields.instance_type, instance_types=None, policies=["fail"], policy="fail"
+        )
         return types[0]
 
     def _build_model_request(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
@@ -136,7 +140,7 @@ class TransformTask(JobTask):
             "ModelDataUrl": f"{inputs['model']}model.tar.gz",
             "Environment": {
                 "SAGEMAKER_PROGRAM": "inference.py",
-                # Most images look there by default; SageMaker's xgboost image looks in /opt/ml/code.
+                # Most images look for the code there by default; SageMaker's xgboost image looks in /opt/ml/code.
                 "SAGEMAKER_SUBMIT_DIRECTORY": "/opt/ml/model/code",
             },
         }

@@ -36,6 +36,7 @@ class JobLog:
         """Token of the next page, by stream. Each host has a stream."""
         self._outage = Outage(log, "the job's log")
         self._is_unreadable = False
+        """Whether a request for the log failed although AWS answered. If so, no more requests are sent."""
         self._truncated_streams: set[str] = set()
         """Streams whose latest lines were not shown, because there were too many."""
 
@@ -44,7 +45,7 @@ class JobLog:
 
         Args:
             logs: an aiobotocore client of CloudWatch Logs.
-            is_final: whether the job has ended. If so, the last lines of a log that was too long are also shown.
+            is_final: whether the job has ended. If so, the last lines are also shown, if lines were omitted.
         """
         if self._is_unreadable:
             return

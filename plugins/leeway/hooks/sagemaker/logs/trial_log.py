@@ -29,7 +29,7 @@ class TrialLog:
         """Descriptions of the trials that have ended."""
 
     async def describe_trials(self, sagemaker: Any) -> list[dict[str, Any]]:
-        """Log what is new, and return SageMaker's description of each trial's training job.
+        """Log each state that changed, and return SageMaker's description of each trial's training job.
 
         Args:
             sagemaker: an aiobotocore client of SageMaker.
@@ -59,7 +59,7 @@ class TrialLog:
 
 
 def format_trial(summary: Mapping[str, Any]) -> str:
-    """Format a trial in one line: its state, its values, and its objective or the reason of its failure."""
+    """Format a trial in one line: its state, its hyperparameters, and its objective or the reason of its failure."""
     metric = summary.get("FinalHyperParameterTuningJobObjectiveMetric")
     values = ", ".join(f"{name} {value}" for name, value in sorted(summary.get("TunedHyperParameters", {}).items()))
     result = f": {metric['Value']:.5f}" if metric and summary["TrainingJobStatus"] in ENDED_STATES else ""

@@ -37,7 +37,7 @@ class JobQueue:
     policy: Policy
 
     def build_share_fields(self, share: str) -> dict[str, str]:
-        """Check that the queue's policy allows the task's share. Return the fields of SubmitServiceJob that name it.
+        """Check that the queue's policy allows the share. Return the fields of SubmitServiceJob that name the share.
 
         Raises:
             AirflowFailException: the share is missing, not allowed or not valid. A retry cannot help.
@@ -62,7 +62,7 @@ class JobQueue:
         """Check that the queue accepts jobs.
 
         Raises:
-            AirflowFailException: it is disabled, or is being deleted. A retry cannot help.
+            AirflowFailException: the queue is disabled, or is being deleted. A retry cannot help.
         """
         if not self.is_enabled:
             raise AirflowFailException(f"job queue {self.name} is disabled: enable it, or name another queue.")
@@ -80,7 +80,8 @@ class QueueTarget:
         """Return the request to SubmitServiceJob.
 
         Args:
-            name: name of the service job. It is the client token, too, so that Batch refuses a second job.
+            name: name of the service job. It is the client token, too, so that Batch refuses a second job
+                with the same name.
             request: the request to CreateTrainingJob, without a name.
         """
         return {

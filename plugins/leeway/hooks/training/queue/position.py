@@ -1,4 +1,4 @@
-"""Read the position of a service job among those that wait in its queue, for the log of the task."""
+"""Read the position of a service job among the jobs that wait in its queue, for the log of the task."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ INTERVAL_S = 60.0
 
 
 class PositionReader:
-    """Read the position of one service job, at most once a minute. Without permission to read it, it is None.
+    """Read the position of one service job, at most once a minute. Without permission to read it, the position is None.
 
     Args:
         queue: name or ARN of the queue.
@@ -27,6 +27,7 @@ class PositionReader:
         self.queue, self.log = queue, log
         self._position: int | None = None
         self._next_at = 0.0
+        """Time of the next request, of the monotonic clock."""
 
     async def read(self, batch: Any, arn: str) -> int | None:
         """Return the position, 1 for the job that is next; None if it is not among the first 100, or not known.
@@ -49,7 +50,7 @@ class PositionReader:
 
 
 def find_position(snapshot: Mapping[str, Any], arn: str) -> int | None:
-    """Return the position of a service job, from 1 on, in a response to GetJobQueueSnapshot; None if it has none.
+    """Return the position of a service job, from 1 on, in a response to GetJobQueueSnapshot; None if it is not there.
 
     Args:
         snapshot: the response, with the first 100 jobs that wait.

@@ -44,7 +44,7 @@ class QueuedJobs(TrainingJobs):
         self.batch_hook, self.queue = batch_hook, queue
 
     def build_next_name(self, attempts: Sequence[Mapping[str, Any]]) -> str:
-        """Return the name of the next service job. Its number is above those of all attempts."""
+        """Return the name of the next service job. Its number is above the numbers of all attempts."""
         numbers = [int(self.get_attempt_name(job).rpartition("-")[2]) for job in attempts]
         return self.build_name(1 + max(numbers, default=0))
 
@@ -81,8 +81,8 @@ class QueuedJobs(TrainingJobs):
             page = self._call_batch("list_service_jobs", **request)
             summaries += page["jobSummaryList"]
             request = {**request, "nextToken": page["nextToken"]} if page.get("nextToken") else {}
-        names = re.compile(re.escape(self.base) + r"-\d+")
-        ids = [summary["jobId"] for summary in reversed(summaries) if names.fullmatch(summary["jobName"])]
+        name_pattern = re.compile(re.escape(self.base) + r"-\d+")
+        ids = [summary["jobId"] for summary in reversed(summaries) if name_pattern.fullmatch(summary["jobName"])]
         return [dict(self._call_batch("describe_service_job", jobId=job_id)) for job_id in ids]
 
     def _call_batch(self, operation: str, **request: Any) -> Any:

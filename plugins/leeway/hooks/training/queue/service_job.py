@@ -22,11 +22,11 @@ it has not ended (`is_live`), and since when the training job waited in the queu
 
 
 def build_listing(queue: str, name: str) -> dict[str, Any]:
-    """Return the request to ListServiceJobs for the service jobs of a name, in all states.
+    """Return the request to ListServiceJobs for the service jobs with a name, in all states.
 
     Args:
         queue: name or ARN of the queue.
-        name: name; with an asterisk at its end, the beginning of names.
+        name: name of the jobs; if it ends with an asterisk, the beginning of their names.
     """
     return {"jobQueue": queue, "filters": [{"name": "JOB_NAME", "values": [name]}]}
 
@@ -39,7 +39,7 @@ def has_ended(service_job: Mapping[str, Any]) -> bool:
 def list_training_job_names(service_job: Mapping[str, Any]) -> list[str]:
     """Return the names of the training jobs of a service job, without duplicates.
 
-    AWS keeps only the latest preempted ones.
+    Of the preempted training jobs, AWS keeps only the latest.
     """
     preempted = service_job.get("preemptionSummary", {}).get("recentPreemptedAttempts", [])
     attempts = [*reversed(preempted), *service_job.get("attempts", []), service_job.get("latestAttempt", {})]
@@ -47,7 +47,7 @@ def list_training_job_names(service_job: Mapping[str, Any]) -> list[str]:
 
 
 def get_latest_training_job_name(service_job: Mapping[str, Any]) -> str:
-    """Return the name of the latest training job of a service job; empty before the first one."""
+    """Return the name of the latest training job of a service job; empty if there was none yet."""
     return _get_training_job_name(service_job.get("latestAttempt", {}))
 
 
@@ -76,7 +76,7 @@ def compute_queue_s(job: Mapping[str, Any]) -> float | None:
 
 
 def find_queue_start(service_job: Mapping[str, Any]) -> dt.datetime:
-    """Return since when a service job waits: since its submission, or since the end of the last training job."""
+    """Return since when a service job waits: since its submission, or since the end of its last training job."""
     preempted = service_job.get("preemptionSummary", {}).get("recentPreemptedAttempts", [])
     attempts = [*preempted, *service_job.get("attempts", [])]
     return _to_moment(max(service_job["createdAt"], *(attempt.get("stoppedAt", 0) for attempt in attempts), 0))

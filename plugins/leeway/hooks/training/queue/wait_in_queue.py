@@ -40,7 +40,7 @@ from leeway.hooks.training.queue.wait import QueuedJobWait
 SERVICE = "AWS Batch or SageMaker"
 """Name of the services in the log."""
 LIMIT_REASON = "waited for longer than max_queue_s in the queue"
-"""Reason with which a service job is terminated that waited for too long."""
+"""Reason with which a service job that waited for too long is terminated."""
 
 
 async def submit_and_wait_for_job(wait: QueuedJobWait, log: Logger) -> WaitEvent:
@@ -65,7 +65,7 @@ async def wait_for_queued_job(wait: QueuedJobWait, log: Logger) -> WaitEvent:
 
     Returns:
         How the wait ended: for the training job or, if there is none, for the service job. If the training job was
-        preempted, it is the end of this training job; the service job waits again.
+        preempted, the wait ends with this training job, although the service job waits again.
     """
     name_or_event = await call_until_answered(wait, log, _QueueMonitor(wait, log).run, SERVICE)
     if not isinstance(name_or_event, str):
