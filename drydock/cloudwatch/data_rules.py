@@ -13,10 +13,24 @@ MAX_AGE, MAX_LEAD = timedelta(weeks=2), timedelta(hours=2)
 """How far the time of a datum may be in the past, and in the future (botocore's description of PutMetricData)."""
 
 
+RESERVED_PREFIX = "AWS/"
+"""Beginning of the namespaces in which only AWS publishes metrics."""
+
+
 class MissingParameter(CloudWatchException):
     """A request lacks a parameter. A retry cannot help."""
 
     code = "MissingParameter"
+
+
+def check_namespace(namespace: str) -> None:
+    """Check that a client may put data into a namespace.
+
+    Raises:
+        InvalidParameterValue: The namespace is one of AWS. A retry cannot help.
+    """
+    if namespace.startswith(RESERVED_PREFIX):
+        raise InvalidParameterValue(f"The value {RESERVED_PREFIX} for parameter Namespace is invalid.")
 
 
 def check_data(metric_data: Sequence[Mapping[str, Any]]) -> None:

@@ -5,7 +5,7 @@ from moto.cloudwatch.responses import CloudWatchResponse
 from moto.core.responses import ActionResult
 from moto.core.utils import utcnow
 
-from drydock.cloudwatch.data_rules import check_queries, check_times
+from drydock.cloudwatch.data_rules import check_namespace, check_queries, check_times
 from drydock.shapes import describe_problems, load_operation
 
 
@@ -20,6 +20,7 @@ class CheckedResponse(CloudWatchResponse):
     def put_metric_data(self) -> ActionResult:
         """Answer PutMetricData."""
         self._check_shape("PutMetricData")
+        check_namespace(self._get_param("Namespace"))
         check_times(self._get_param("MetricData") or [], utcnow())
         return super().put_metric_data()
 

@@ -32,6 +32,7 @@ app = typer.Typer(
 app.command("kpi")(show_key_figures)
 app.command("commitment")(find_best_commitment)
 
+BY_HELP = "Group by: month, team, project, model, dataset, environment, user, instance_type, dag_id, endpoint, variant."
 ProjectOption = Annotated[str, typer.Option(help="Only jobs and endpoints of this project.")]
 Rows = Sequence[Mapping[str, Any]]
 
@@ -42,10 +43,7 @@ def report_costs(
         str, typer.Option(metavar="YYYY-MM", help="Only jobs created, and hours of endpoints, in this month.")
     ] = "",
     project: ProjectOption = "",
-    by: Annotated[
-        str,
-        typer.Option(help="Group by: month, team, project, model, dataset, environment, user, instance_type, dag_id."),
-    ] = "month,model,instance_type",
+    by: Annotated[str, typer.Option(help=BY_HELP)] = "month,model,instance_type",
     png: Annotated[str, typer.Option(metavar="FILE", help="Also draw a chart of the months.")] = "",
     csv: Annotated[str, typer.Option(metavar="FILE", help="Also write the groups to a CSV file.")] = "",
     html: Annotated[str, typer.Option(metavar="FILE", help="Also write a page with charts of the groups.")] = "",

@@ -17,8 +17,9 @@ from pipelines.lake import DATE_COLUMN
 
 PAYER_KEYS = ("team", "project", "model", "dataset", "environment", "user")
 """Columns that say who pays. Where one is empty, the report shows `UNALLOCATED`."""
-KEYS = ("month", *PAYER_KEYS, "instance_type", "dag_id")
-"""Columns by which the report can be grouped."""
+KEYS = ("month", *PAYER_KEYS, "instance_type", "dag_id", "endpoint", "variant")
+"""Columns by which the report can be grouped. Jobs have no endpoint and no variant, and endpoints have no DAG: the
+value is then empty."""
 UNALLOCATED = "unallocated"
 HEADINGS = (
     *("jobs", "inter-\nruptions", "training\nh", "billable\nh"),
@@ -219,7 +220,7 @@ def _sum_by_month_and_type(rows: Iterable[Row]) -> tuple[dict[str, dict[str, flo
 def _get_key_value(row: Row, key: str) -> str:
     if key == "month":
         return f"{row[DATE_COLUMN]:%Y-%m}"
-    return str(row[key] or (UNALLOCATED if key in PAYER_KEYS else ""))
+    return str(row.get(key) or (UNALLOCATED if key in PAYER_KEYS else ""))
 
 
 def _format_cells(figures: Row, digits: int) -> list[str]:

@@ -14,6 +14,9 @@ from typing import Any
 
 ENDPOINT_TAG = "leeway:endpoint"
 """Tag of each endpoint, configuration and model that Leeway created; its value is the endpoint's name."""
+MODEL_TAG = "leeway:model"
+"""Tag with the name of the model that an endpoint serves. An endpoint that has only this tag is metered, and otherwise
+left alone."""
 VARIANT = "AllTraffic"
 """Name of the only production variant. It stays the same, so that alarms stay valid after a deployment."""
 VARIANT_MEMBERS = ("ProductionVariants", "ShadowProductionVariants")

@@ -44,7 +44,7 @@ class Endpoint:
     @property
     def model(self) -> str:
         """Registered model that it serves."""
-        return self.tags.get("leeway:model", "")
+        return self.tags.get(endpoint_resources.MODEL_TAG, "")
 
     @property
     def version(self) -> str:

@@ -46,7 +46,7 @@ def judge(lake: Lake, dataset: Dataset, evidence: Evidence, limits: ShadowLimits
     checks = [
         check_row_count("requests that both versions answered", pairs.requests, limits.min_requests),
         traffic_checks.check_errors(evidence.champion, evidence.challenger, limits),
-        *traffic_checks.check_latency(evidence.champion, evidence.challenger, limits),
+        *traffic_checks.check_latency(pairs.get_times(), evidence.champion, evidence.challenger, limits),
     ]
     if not pairs.requests:
         return Judgement(checks, None, 0)

@@ -23,6 +23,7 @@ from pipelines.errors import DataError
 from pipelines.evaluation.statistics.inputs import Array
 from pipelines.score_columns import MEDIAN
 from pipelines.serving.captured_requests import Capture, UnparsedRequest, parse_without_rows, read_lines
+from pipelines.shadow_test.latency import PairedTimes
 
 MAX_ROWS = 200_000
 """Largest number of rows that are compared."""
@@ -46,11 +47,19 @@ class Period(NamedTuple):
             hour += HOUR
 
 
+class ShadowAnswer(NamedTuple):
+    """An answer of the shadow variant."""
+
+    scores: list[Any]
+    latency_ms: float | None
+    """Milliseconds that the scores took; None if the answer does not say it."""
+
+
 class ShadowScores(NamedTuple):
     """Scores of the requests that the shadow variant answered."""
 
-    scores_by_body: Mapping[bytes, deque[list[Any]]]
-    """Maps the digest of each request to the scores of each of its answers."""
+    answers_by_body: Mapping[bytes, deque[ShadowAnswer]]
+    """Maps the digest of each request to its answers."""
     lines: int
     """Captured lines of the shadow variant, those without scores included."""
 
@@ -68,6 +77,13 @@ class Pairs:
     """Each row by column name; empty if the request had lists of values."""
     text_rows: list[bool] = field(default_factory=list)
     """Whether the values of each row are text, as in CSV."""
+    latencies_ms: list[tuple[float, float]] = field(default_factory=list)
+    """Milliseconds that the champion's and the challenger's scores took, of each request whose answers both say it."""
+
+    def get_times(self) -> PairedTimes:
+        """Return the times of the scores, request by request, in the order in which the requests were captured."""
+        times = np.asarray(self.latencies_ms, dtype=float).reshape(len(self.latencies_ms), 2)
+        return PairedTimes(times[:, 0], times[:, 1])
 
     def tabulate(self) -> tuple[Scores, Scores]:
         """Return the scores of the champion and of the challenger, with equal columns if there are classes.
@@ -104,15 +120,16 @@ def read_shadow_scores(capture: Capture, period: Period, task: Task) -> ShadowSc
     Raises:
         DataError: the location is neither an s3:// URI nor a folder. A retry cannot help.
     """
-    scores_by_body: dict[bytes, deque[list[Any]]] = {}
+    answers_by_body: dict[bytes, deque[ShadowAnswer]] = {}
     counts = Counter[str]()
     for request in _read_requests(capture, period):
         counts["lines"] += 1
         scores = read_scores(task, request.scores) if request else []
         if request and scores and counts["rows"] + len(scores) <= MAX_ROWS:
             counts["rows"] += len(scores)
-            scores_by_body.setdefault(_digest(request), deque()).append(scores)
-    return ShadowScores(scores_by_body, counts["lines"])
+            answer = ShadowAnswer(scores, request.latency_ms)
+            answers_by_body.setdefault(_digest(request), deque()).append(answer)
+    return ShadowScores(answers_by_body, counts["lines"])
 
 
 def pair_requests(capture: Capture, period: Period, task: Task, shadow_scores: ShadowScores) -> Pairs:
@@ -126,11 +143,15 @@ def pair_requests(capture: Capture, period: Period, task: Task, shadow_scores: S
     pairs = Pairs()
     for request in _read_requests(capture, period):
         scores = read_scores(task, request.scores) if request else []
-        answers = shadow_scores.scores_by_body.get(_digest(request)) if request and scores else None
-        if request and answers and len(answers[0]) == len(scores):
+        answers = shadow_scores.answers_by_body.get(_digest(request)) if request and scores else None
+        if request and answers and len(answers[0].scores) == len(scores):
+            answer = answers.popleft()
             pairs.requests += 1
             pairs.champion += scores
-            pairs.challenger += answers.popleft()
+            pairs.challenger += answer.scores
+            times = [time for time in (request.latency_ms, answer.latency_ms) if time is not None and np.isfinite(time)]
+            if len(times) == 2:
+                pairs.latencies_ms.append((times[0], times[1]))
             table = _parse_rows(request, len(scores))
             pairs.rows += table.rows
             pairs.text_rows += [table.is_text] * len(scores)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from pipelines.evaluation.gates.checks import check_value, report_value
+import numpy as np
+
+from pipelines.evaluation.gates.checks import report_value
 from pipelines.evaluation.gates.verdict import UNDECIDED, Check
 from pipelines.evaluation.statistics.edges import bound_share
 from pipelines.evaluation.statistics.estimate import Estimate
 from pipelines.shadow_test.estimate_check import check_upper_bound
+from pipelines.shadow_test.latency import PairedTimes, estimate_increase
 from pipelines.shadow_test.limits import ShadowLimits
 from pipelines.shadow_test.variant_metrics import STATISTICS, VariantMetrics
 
@@ -34,23 +37,59 @@ def check_errors(champion: VariantMetrics, challenger: VariantMetrics, limits: S
     )
 
 
-def check_latency(champion: VariantMetrics, challenger: VariantMetrics, limits: ShadowLimits) -> list[Check]:
-    """Check one statistic of the latency, and report the others."""
+def check_latency(
+    requests: PairedTimes, champion: VariantMetrics, challenger: VariantMetrics, limits: ShadowLimits
+) -> list[Check]:
+    """Check the increase of the latency, by requests and by minutes, and report CloudWatch's statistics.
+
+    The time of the scores is compared request by request, if both versions' answers have it. The whole latency is
+    compared by the minutes of CloudWatch. If neither has enough pairs, there is one undecided check.
+
+    Args:
+        requests: times of the scores of the requests that both versions answered with their times.
+        champion: CloudWatch's metrics of the champion.
+        challenger: CloudWatch's metrics of the challenger.
+        limits: the limits.
+    """
+    statistic = limits.latency_statistic
+    samples = {"time of the scores": requests, "latency": pair_minutes(champion, challenger, statistic)}
+    checks = [
+        _check_increase(f"increase of the {name} ({statistic}), ms", times, limits)
+        for name, times in samples.items()
+        if len(times.champion) >= times.count_needed(statistic)
+    ]
+    if not checks:
+        counts = (
+            f"{len(times.champion)} {times.unit} of {times.count_needed(statistic)}" for times in samples.values()
+        )
+        name = f"increase of the latency ({statistic}), ms"
+        checks = [_build_undecided_check(name, f"too few times of both versions: {' and '.join(counts)}")]
+    return [check.model_copy(update={"timed": True}) for check in [*checks, *_report_latency(champion, challenger)]]
+
+
+def pair_minutes(champion: VariantMetrics, challenger: VariantMetrics, statistic: str) -> PairedTimes:
+    """Pair the statistics of the minutes in which both versions answered. The champion's requests are the weights."""
+    before, after = champion.latency_by_time.get(statistic, {}), challenger.latency_by_time.get(statistic, {})
+    times = sorted(before.keys() & after.keys())
+    values = np.array([(*before[time], after[time].value) for time in times], dtype=float).reshape(len(times), 3)
+    return PairedTimes(values[:, 0], values[:, 2], values[:, 1])
+
+
+def _check_increase(name: str, times: PairedTimes, limits: ShadowLimits) -> Check:
+    increase, bound, champion_value = estimate_increase(times, limits)
+    check = check_upper_bound(name, increase, bound, times.unit)
+    finding = "is faster" if increase.high < 0 else "is slower" if increase.low > 0 else "shows no difference"
+    reason = f"{check.reason}; the champion's is {champion_value:.4g}, and the challenger {finding}"
+    return check.model_copy(update={"reason": reason})
+
+
+def _report_latency(champion: VariantMetrics, challenger: VariantMetrics) -> list[Check]:
     checks = []
     for statistic in STATISTICS:
-        name = f"latency ({statistic}), ms"
-        values = champion.latency_ms.get(statistic), challenger.latency_ms.get(statistic)
-        if values[0] is None or values[1] is None:
-            if statistic == limits.latency_statistic:
-                checks.append(_build_undecided_check(name, "CloudWatch has no latency"))
-        elif statistic == limits.latency_statistic:
-            bound = max(limits.max_latency_ratio * values[0], values[0] + limits.latency_margin_ms)
-            check = check_value(name, values[1], at_most=bound)
-            reason = f"{check.reason}; the champion's is {values[0]:.6g}"
-            checks.append(check.model_copy(update={"reason": reason, "timed": True}))
-        else:
-            reason = f"{name} is {values[1]:.6g}; the champion's is {values[0]:.6g}"
-            checks.append(report_value(name, reason, values[1]).model_copy(update={"timed": True}))
+        before, after = champion.latency_ms.get(statistic), challenger.latency_ms.get(statistic)
+        if before is not None and after is not None:
+            name = f"latency ({statistic}), ms"
+            checks.append(report_value(name, f"{name} is {after:.6g}; the champion's is {before:.6g}", after))
     return checks
 
 

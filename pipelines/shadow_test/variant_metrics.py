@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import boto3
 
@@ -19,6 +19,19 @@ STATISTICS = ("Average", "p50", "p99")
 """Statistics of the latency, as `VariantMetrics` has them."""
 
 
+MAX_POINTS = 1_440
+"""Largest number of data points in an answer of CloudWatch."""
+
+
+class LatencyPoint(NamedTuple):
+    """A statistic of the latency in a minute, or in a few minutes of a long shadow."""
+
+    value: float
+    """Milliseconds."""
+    requests: float
+    """Invocations, above 0."""
+
+
 @dataclass(frozen=True)
 class VariantMetrics:
     """Requests, errors and latency of a variant in the time of a shadow."""
@@ -28,6 +41,9 @@ class VariantMetrics:
     """Invocations that were answered with a 4XX or 5XX error, or not in time."""
     latency_ms: dict[str, float]
     """Maps each statistic to the model's latency, milliseconds; empty without invocations."""
+    latency_by_time: dict[str, dict[dt.datetime, LatencyPoint]] = field(default_factory=dict)
+    """Maps each statistic to its values by the minute in which they begin; a shadow of more than a day has longer
+    periods than minutes."""
 
 
 def read_variant_metrics(endpoint: str, variant: str, period: Period) -> VariantMetrics:
@@ -40,7 +56,10 @@ def read_variant_metrics(endpoint: str, variant: str, period: Period) -> Variant
     with translate_aws_errors("CloudWatch"):
         reader = _MetricReader(endpoint, variant, period)
         errors = [reader.sum_values(f"Invocation{kind}Errors") for kind in ("4XX", "5XX")]
-        return VariantMetrics(reader.sum_values("Invocations"), sum(errors), reader.read_latency())
+        points = reader.read_latency()
+        latency_ms = {name: _average(list(values.values())) for name, values in points.items()}
+        by_time = reader.read_latency(reader.point_s)
+        return VariantMetrics(reader.sum_values("Invocations"), sum(errors), latency_ms, by_time)
 
 
 class _MetricReader:
@@ -48,6 +67,9 @@ class _MetricReader:
         self._cloudwatch = boto3.client("cloudwatch")
         begin = period.since.replace(second=0, microsecond=0)
         end = period.until.replace(second=0, microsecond=0) + MINUTE
+        seconds = int((end - begin).total_seconds())
+        self.point_s = 60 * -(-seconds // (60 * MAX_POINTS))
+        """Seconds of a data point: a minute, unless there were too many points."""
         self._request = {
             "Namespace": "AWS/SageMaker",
             "Dimensions": [
@@ -56,29 +78,46 @@ class _MetricReader:
             ],
             "StartTime": begin,
             "EndTime": end,
-            "Period": min(int((end - begin).total_seconds()), MAX_PERIOD_S),
+            "Period": min(seconds, MAX_PERIOD_S),
         }
 
     def sum_values(self, metric: str) -> int:
         points = self._read(metric, Statistics=["Sum"])
         return int(sum(point["Sum"] for point in points))
 
-    def read_latency(self) -> dict[str, float]:
-        """Return the statistics of the latency. Those of several periods are weighted by their invocations."""
-        points = self._read("ModelLatency", Statistics=["Average", "SampleCount"])
-        counts = {point["Timestamp"]: point["SampleCount"] for point in points}
-        values: dict[str, list[tuple[float, float]]] = {}
-        for point in points:
-            values.setdefault("Average", []).append((point["Average"], point["SampleCount"]))
-        for point in self._read("ModelLatency", ExtendedStatistics=["p50", "p99"]):
+    def read_latency(self, period_s: int | None = None) -> dict[str, dict[dt.datetime, LatencyPoint]]:
+        """Return the statistics of the latency in each period, by its beginning; by default one period for up to a day.
+
+        CloudWatch keeps percentiles of a period of up to a day.
+        """
+        fields = {"Period": period_s} if period_s else {}
+        values: dict[str, dict[dt.datetime, LatencyPoint]] = {}
+        counts = {}
+        for point in self._read("ModelLatency", Statistics=["Average", "SampleCount"], **fields):
+            counts[point["Timestamp"]] = point["SampleCount"]
+            self._add(values, "Average", point["Timestamp"], point["Average"], counts)
+        for point in self._read("ModelLatency", ExtendedStatistics=["p50", "p99"], **fields):
             for name, value in point["ExtendedStatistics"].items():
-                values.setdefault(name, []).append((value, counts.get(point["Timestamp"], 0)))
-        return {name: _average(pairs) / 1_000 for name, pairs in values.items()}  # CloudWatch has microseconds
+                self._add(values, name, point["Timestamp"], value, counts)
+        return values
+
+    @staticmethod
+    def _add(
+        values: dict[str, dict[dt.datetime, LatencyPoint]],
+        statistic: str,
+        time: dt.datetime,
+        latency_us: float,
+        counts: Mapping[dt.datetime, float],
+    ) -> None:
+        if counts.get(time):
+            values.setdefault(statistic, {})[time] = LatencyPoint(latency_us / 1_000, counts[time])
 
     def _read(self, metric: str, **fields: Any) -> list[dict[str, Any]]:
-        return list(self._cloudwatch.get_metric_statistics(MetricName=metric, **self._request, **fields)["Datapoints"])
+        return list(
+            self._cloudwatch.get_metric_statistics(MetricName=metric, **{**self._request, **fields})["Datapoints"]
+        )
 
 
-def _average(values: Sequence[tuple[float, float]]) -> float:
-    """Return the mean of values with their weights."""
-    return sum(value * weight for value, weight in values) / (sum(weight for _, weight in values) or 1.0)
+def _average(points: Sequence[LatencyPoint]) -> float:
+    """Return the mean of the values, weighted by their requests."""
+    return sum(point.value * point.requests for point in points) / sum(point.requests for point in points)

@@ -11,7 +11,7 @@ from pipelines.system.log import log
 
 
 class MeterEndpointsSpec(Spec):
-    """The endpoints with the tag leeway:endpoint in the AWS region of the environment. There is nothing to choose."""
+    """The endpoints with the tag leeway:endpoint or leeway:model in the environment's AWS region; nothing to choose."""
 
 
 class MeterEndpointsResult(Result):

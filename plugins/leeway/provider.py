@@ -32,6 +32,7 @@ def get_provider_info() -> dict[str, Any]:
         "hooks": _describe_modules(["leeway.hooks.step.hook"]),
         "triggers": _describe_modules(
             [
+                "leeway.triggers.champion",
                 "leeway.triggers.cheap_hours",
                 "leeway.triggers.deployment",
                 "leeway.triggers.job",

@@ -593,9 +593,11 @@ def test_outlet_of_drift_is_the_asset_that_starts_a_training(bag):
 
 def test_change_of_the_champion_starts_its_deployment(bag):
     deploy = bag.dags["flights_deploy"]
-    for dag_id, task_id in (("flights_train", "promote"), ("flights_rollback", "rollback")):
-        task = bag.dags[dag_id].get_task(task_id)
-        assert task.outlets == [task.asset] == deploy.schedule
+    (asset,) = deploy.schedule
+    (watcher,) = asset.watchers
+    assert watcher.trigger.serialize()[1] == {"model": "flights", "check_interval_s": 10.0}
+    emitting_tasks = [task for dag in bag.dags.values() for task in dag.tasks if asset in task.outlets]
+    assert not emitting_tasks, "a task that emits the event, too, would start two runs for a change"
     assert deploy.max_active_runs == 1
     assert "flight_delay_deploy" not in bag.dags, "a model has the DAG only on request"
 

@@ -170,7 +170,7 @@ def test_the_demo_ends_with_a_table_and_keeps_the_stack_up(checkout, demo):
 
 
 def test_the_commands_that_the_demo_prints_score_a_row(checkout, demo, free_port):
-    """The stack is up, so the first command is left out. test_endpoints.py of drydock has the endpoint's command."""
+    """The stack is up, so the first command is left out. test_dag_runs.py has the endpoint's command."""
     commands = re.findall(r"^  (\S.*)$", demo.stdout.partition("Score a flight")[2].partition("Deploy it to")[0], re.M)
     assert commands[0] in ("make up", "leeway up") and "row='{" in commands[2]
     script = "\n".join(commands[1:]).replace(".venv/bin/python", sys.executable).replace("8081", str(free_port()))

@@ -13,7 +13,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 STAND_INS = ROOT / "tests/integration/leeway/stand_ins"
-DAG_IDS = ("spot_deferred", "spot_waiting", "spot_queued", "spark_deferred", "spark_waiting", "versions")
+DAG_IDS = ("spot_deferred", "spot_waiting", "spot_queued", "spark_deferred", "spark_waiting", "versions", "champion")
 
 SPOT_DAGS = """
 import datetime as dt, os
@@ -62,6 +62,14 @@ for name, deferrable in (("deferred", True), ("waiting", False)):
             first >> train()
     globals()[dag.dag_id] = dag
 """
+CHAMPION_DAG = """
+from airflow.providers.standard.operators.empty import EmptyOperator
+from airflow.sdk import DAG
+from leeway.triggers.champion import build_champion_asset
+
+with DAG("champion", schedule=[build_champion_asset("watched", check_interval_s=2)]) as dag:
+    EmptyOperator(task_id="deploy")
+"""
 VERSIONS_DAG = """
 import datetime as dt
 from airflow.sdk import DAG
@@ -108,6 +116,7 @@ def write_project(project: Path, training_script: str) -> None:
     files = {
         "local/spot.py": SPOT_DAGS,
         "local/spark.py": SPARK_DAGS % channels,
+        "local/champion.py": CHAMPION_DAG,
         "dags/versions.py": VERSIONS_DAG % commit_of_project,
         "train.py": training_script,
         "train_on_channels.py": CHANNELS_SCRIPT,

@@ -25,10 +25,9 @@ Row = Mapping[str, Any]
 def group_endpoint_rows(rows: Iterable[Row], keys: Sequence[str]) -> list[dict[str, Any]]:
     """Group the rows by the keys of `costs report`, and sum the figures of each group.
 
-    The instance type of a serverless variant is a text with its memory. `dag_id` is empty, because an hour
-    of an endpoint belongs to no DAG.
+    The instance type of a serverless variant is a text with its memory.
     """
-    named_rows = [{**row, "instance_type": get_fleet(row).machine, "dag_id": ""} for row in rows]
+    named_rows = [{**row, "instance_type": get_fleet(row).machine} for row in rows]
     return group_rows(named_rows, keys, sum_endpoint_rows)
 
 

@@ -13,7 +13,13 @@ import boto3
 from pipelines.costs.endpoints.fleets import HOUR_S, Change, Fleet, Usage
 from pipelines.costs.usage.resource_metrics import METRICS
 from pipelines.errors import InvalidError, SpecError
-from pipelines.serving.endpoint_resources import ENDPOINT_TAG, VARIANT_MEMBERS, describe_endpoint, read_tags
+from pipelines.serving.endpoint_resources import (
+    ENDPOINT_TAG,
+    MODEL_TAG,
+    VARIANT_MEMBERS,
+    describe_endpoint,
+    read_tags,
+)
 from pipelines.serving.metering.history import find_endpoint_project
 from pipelines.serving.metering.variant_use import NAMESPACE as INSTANCES_NAMESPACE
 from pipelines.serving.metering.variant_use import Times, read_variant_use
@@ -62,7 +68,9 @@ class Observer:
         self.region = str(self._sagemaker.meta.region_name)
 
     def list_live_fleets(self) -> list[LiveFleet]:
-        """List the fleets of the endpoints that Leeway created, with those of deployments in progress.
+        """List the fleets, one for each variant, of the endpoints that Leeway created or that have the tag of a model.
+
+        Those of deployments in progress are in the list, too.
 
         Raises:
             InvalidError: AWS denies the request. A retry cannot help.
@@ -155,7 +163,8 @@ class Observer:
     def _list_fleets(self, name: str) -> Iterator[LiveFleet]:
         endpoint = describe_endpoint(self._sagemaker, name)
         tags = read_tags(self._sagemaker, endpoint["EndpointArn"]) if endpoint else {}
-        if endpoint is None or ENDPOINT_TAG not in tags or endpoint["EndpointStatus"] == "Failed":
+        is_metered = ENDPOINT_TAG in tags or MODEL_TAG in tags
+        if endpoint is None or not is_metered or endpoint["EndpointStatus"] == "Failed":
             return
         yield from self._list_config_fleets(endpoint, tags, endpoint["EndpointConfigName"], is_pending=False)
         pending_config = endpoint.get("PendingDeploymentSummary", {}).get("EndpointConfigName", "")
@@ -167,7 +176,7 @@ class Observer:
     ) -> Iterator[LiveFleet]:
         config = self._sagemaker.describe_endpoint_config(EndpointConfigName=config_name)
         counts = {} if is_pending else _read_counts(endpoint)
-        model = tags.get("leeway:model", "")
+        model = tags.get(MODEL_TAG, "")
         for variant in (item for member in VARIANT_MEMBERS for item in config.get(member, [])):
             if variant.get("ServerlessConfig", {}).get("ProvisionedConcurrency"):
                 name = endpoint["EndpointName"]

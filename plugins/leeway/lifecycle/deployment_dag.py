@@ -7,16 +7,17 @@ import datetime as dt
 from airflow.sdk import DAG, Param
 
 from leeway.default_args import build_default_args
-from leeway.hooks.step.champion_events import build_champion_asset
 from leeway.operators.deploy import DeployOperator
 from leeway.operators.shadow import ShadowOperator
+from leeway.triggers.champion import build_champion_asset
 
 DOC = """
 ### Deploy the champion to an endpoint
 
-Each event of the asset `{model}_champion` starts a run: a promotion by `{model}_train`, or a rollback by
-`{model}_rollback`. The tasks use the version that is champion when the run starts, and the policy in section `serving`
-of `params.yaml`.
+Each change of the champion starts a run within seconds, whoever changed it: a task of `{model}_train` or
+`{model}_rollback`, `python -m pipelines promote` or `rollback`, or a person in MLflow. For that, Airflow's triggerer
+watches the registry. The tasks use the version that is champion when the run starts, and the policy in section
+`serving` of `params.yaml`.
 
 1. `shadow`, if `shadow_minutes` is above 0: the version gets copies of the endpoint's requests, and its answers are
    judged by the limits in section `shadow`. A version that fails is not deployed. If `shadow_minutes` is 0, or there is
@@ -24,11 +25,12 @@ of `params.yaml`.
 2. `deploy`: the version gets the traffic, at once or in steps. If an alarm is raised, the deployment is rolled back.
    Until the end, the version before keeps its instances.
 
-* **Paused** at first: an endpoint costs money every hour. Unpause the DAG when you want one, and trigger it once.
+* **Paused** at first: an endpoint costs money every hour. Unpause the DAG when you want one, and trigger it once. If
+the champion changes while the DAG is paused again, the change starts a run when you unpause it.
 * **A release was rolled back by an alarm**: the task fails, with the alarm and its reason. The registry's champion
 stays: roll it back, too, with `{model}_rollback`, or correct the cause and clear the task.
-* **By hand**: trigger the DAG, with a `version` or without, for example after `python -m pipelines promote`. `serving`
-replaces values of the section for this run, for example `{{"wait_s": 60}}`.
+* **By hand**: trigger the DAG, with a `version` or without. `serving` replaces values of the section for this run, for
+example `{{"wait_s": 60}}`.
 * **Return to the version before**: if the version is the one that the endpoint served before its present one, it is
 deployed at once, without alarms and without a check of the budget.
 * **Never two at once**: the next run waits.
@@ -37,7 +39,7 @@ deployed at once, without alarms and without a check of the budget.
 
 
 def create_deployment_dag(*, model: str) -> DAG:
-    """Create the DAG MODEL_deploy. An event of the asset MODEL_champion starts it.
+    """Create the DAG MODEL_deploy. Each change of the champion starts it, by an event of the asset MODEL_champion.
 
     Args:
         model: registered model.

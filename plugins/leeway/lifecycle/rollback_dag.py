@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from airflow.sdk import DAG, Param
 
-from leeway.hooks.step.champion_events import build_champion_asset
 from leeway.lifecycle.manual_dag import create_manual_dag
 from leeway.operators.rollback import RollbackOperator
 
@@ -53,6 +52,5 @@ def create_rollback_dag(*, model: str) -> DAG:
             to="{{ params.to }}",
             champion="{{ params.champion }}",
             force="{{ params.force }}",
-            asset=build_champion_asset(model),
         )
     return dag

@@ -9,7 +9,6 @@ from typing import Any
 from airflow.sdk import DAG, Asset, AssetOrTimeSchedule, CronTriggerTimetable, Param, chain
 
 from leeway.default_args import build_default_args
-from leeway.hooks.step.champion_events import build_champion_asset
 from leeway.operators.approval import PromotionApprovalOperator
 from leeway.operators.dvc_repro import DvcReproOperator
 from leeway.operators.evaluate import EvaluateOperator
@@ -120,7 +119,6 @@ def judge_and_promote(
         version=version,
         verdict=gate.output["verdict"],
         promote_in_backfill=promote_in_backfill,
-        asset=build_champion_asset(model),
     )
     record_outcome = RecordOutcomeOperator(
         task_id="record_outcome", model=model, version=gate.output["version"]

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow.sdk import Asset, TriggerRule
-from airflow.sdk.definitions.context import Context
+from airflow.sdk import TriggerRule
 
-from leeway.hooks.step.champion_events import prepare_champion_event, register_champion_asset
 from leeway.operators.step import IN_BACKFILL, StepOperator, drop_empty_field
 
 
@@ -30,7 +28,6 @@ class PromoteOperator(StepOperator):
         force: whether to promote a version even if it is older than the champion, was judged against another champion,
             or was rejected, rolled back or retired (templated). Even then its verdict must allow the promotion.
         why: reason, which is recorded; required with `force` (templated).
-        asset: gets an event if the version became champion.
 
     Returns:
         `PromoteResult`: model_name, version, previous, changed, promoted, reason.
@@ -49,24 +46,14 @@ class PromoteOperator(StepOperator):
         backfill: bool | str = IN_BACKFILL,
         force: bool | str | None = None,
         why: str | None = None,
-        asset: Asset | None = None,
         **kwargs: Any,
     ) -> None:
         kwargs.setdefault("trigger_rule", TriggerRule.NONE_FAILED_MIN_ONE_SUCCESS)
         super().__init__(**kwargs)
         self.model, self.version, self.verdict = model, version, verdict
         self.promote_in_backfill, self.backfill = promote_in_backfill, backfill
-        self.force, self.why, self.asset = force, why, asset
-        if asset:
-            register_champion_asset(self, asset)
+        self.force, self.why = force, why
 
     def build_spec(self) -> dict[str, Any]:
         """Return the step's spec, without `promote_in_backfill` if it is empty: then params.yaml decides."""
         return drop_empty_field(super().build_spec(), "promote_in_backfill")
-
-    def execute(self, context: Context) -> Any:
-        """Run the step and return its Result."""
-        result = super().execute(context)
-        if self.asset:
-            prepare_champion_event(context, self.asset, result["version"] if result["promoted"] else "", result)
-        return result

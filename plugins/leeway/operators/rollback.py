@@ -4,10 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow.sdk import Asset
-from airflow.sdk.definitions.context import Context
-
-from leeway.hooks.step.champion_events import prepare_champion_event, register_champion_asset
 from leeway.operators.step import StepOperator
 
 
@@ -21,7 +17,6 @@ class RollbackOperator(StepOperator):
         champion: version that has to be champion, or else the task fails and nothing changes (templated); by default
             any version may be.
         force: whether `to` may be a version that was never champion or is blocked (templated).
-        asset: gets an event about the new champion.
 
     Returns:
         `RollbackResult`: model_name, version, previous, changed, reason.
@@ -38,24 +33,14 @@ class RollbackOperator(StepOperator):
         to: str = "",
         champion: str = "",
         force: bool | str = False,
-        asset: Asset | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.model, self.why, self.to, self.champion = model, why, to, champion
-        self.force, self.asset = force, asset
-        if asset:
-            register_champion_asset(self, asset)
+        self.force = force
 
     def build_spec(self) -> dict[str, Any]:
         """Return the step's spec."""
         # If the DAG's param has no value, Jinja renders it to "None".
         versions = {"to": self.to, "champion": self.champion}
         return super().build_spec() | {name: "" if value == "None" else value for name, value in versions.items()}
-
-    def execute(self, context: Context) -> Any:
-        """Run the step and return its Result."""
-        result = super().execute(context)
-        if self.asset:
-            prepare_champion_event(context, self.asset, result["version"], result)
-        return result

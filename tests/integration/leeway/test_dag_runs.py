@@ -7,6 +7,7 @@ before it leave.
 import datetime as dt
 import json
 import os
+import shlex
 import shutil
 import sqlite3
 import subprocess
@@ -17,17 +18,22 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from urllib.parse import urlsplit
 
 import pandas as pd
 import psycopg
 import pytest
 
 from pipelines.dataset import load_dataset
+from stack.jobs import serving_hint
+from stack.layout import Layout
+from stack.services.record import Ports, Stack
 from tests.tools import forking
 from tests.tools.airflow_runs import AirflowRuns
 from tests.tools.parameters import copy_models, update_params
 from tests.tools.policies import EASY_POLICY, HARD_POLICY
 from tests.tools.postgres import find_programs, run_postgres
+from tests.tools.recording import TEST_ACCESS_KEY
 
 pytestmark = pytest.mark.stateful
 
@@ -264,9 +270,7 @@ def list_events(airflow: Airflow, asset: str) -> list[dict[str, Any]]:
         return [json.loads(row[0]) for row in database.execute(query, [asset])]
 
 
-def test_promotion_emits_an_event_and_the_champion_is_deployed(airflow, drydock_server):
-    (extra,) = list_events(airflow, "flights_champion")
-    assert (extra["champion"], extra["previous"]) == ("1", "")
+def test_champion_is_deployed(airflow, drydock_server):
     airflow.set_params(serving={"instance_count": 1, "capture_percent": 100})
     run = airflow.run("flights_deploy")
     assert run.states == {"shadow": "skipped", "deploy": "success"}, run.log[-4_000:]
@@ -359,6 +363,28 @@ def test_requests_of_the_endpoint_are_compared_with_the_published_day(airflow, d
     assert {(event["partition"], event["endpoint"]) for event in events} == {("2013-02-01", "flights")}
     history = airflow.run_command("-m", "pipelines", "skew_history", "flights").stdout
     assert history.startswith("2013-02-01  flights  version 1  skew  ")
+
+
+def test_shell_commands_of_the_demos_end_score_a_published_row_at_the_endpoint(
+    airflow, drydock_server, tmp_path, monkeypatch
+):
+    """The demo prints the row as a shell variable, and the call of the endpoint; `serve --example` gives the row."""
+    output = airflow.run_command("-m", "pipelines", "serve", "--model", "flights", "--example")
+    assert output.returncode == 0, output.stderr[-2_000:]
+    monkeypatch.setattr(serving_hint, "_read_row", lambda *_: shlex.split(output.stdout)[-1])
+    layout = Layout(home=tmp_path, project=airflow.project)
+    layout.stay_up_file.touch()  # the hint has the ports of this stack
+    ports = Ports(airflow=1, mlflow=2, drydock=urlsplit(drydock_server.url).port, docs=3)
+    stack = Stack(id="any", project=airflow.project, started_at=dt.datetime.now(dt.UTC), ports=ports)
+    hint = serving_hint.build_serving_hint(layout, stack, "flights", has_endpoint=True, has_lookups=True)
+    row, *_, call = (line.strip() for line in hint.splitlines() if line.startswith(("  row=", "  curl ")))
+    call = call.replace("--user any:", f"--user {TEST_ACCESS_KEY}:")  # no role of Leeway calls it
+    process = subprocess.run(["bash", "-ec", f"{row}\n{call}"], capture_output=True, text=True, timeout=120)
+    assert process.returncode == 0, process.stderr
+    answer = json.loads(process.stdout)
+    assert (answer["model"], answer["version"]) == ("flights", "1")
+    (score,) = answer["scores"]
+    assert 0 < score < 1 and answer["latency_ms"] > 0
 
 
 @pytest.mark.soak

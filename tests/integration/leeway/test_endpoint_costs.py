@@ -13,7 +13,9 @@ import time
 import pytest
 
 from pipelines.costs.endpoints.ledger import EndpointLedger
+from pipelines.costs.endpoints.report import group_endpoint_rows
 from pipelines.costs.ledger import get_current_month
+from pipelines.costs.report import parse_keys
 from pipelines.costs.spending import read_spending
 from pipelines.costs.usage.columns import COLUMNS
 from pipelines.serving.metering.meter import meter_endpoints
@@ -32,7 +34,9 @@ def transform_fn(model, body, content_type, accept):
 HOUR = dt.timedelta(hours=1)
 
 
-def create_endpoint(drydock, until, name, project="metered", tags=None, asynchronous=False, **variant):
+def create_endpoint(
+    drydock, until, name, project="metered", tags=None, asynchronous=False, names=("AllTraffic",), **variant
+):
     """Create an endpoint as Leeway tags it, and wait until it is in service."""
     sagemaker, key = drydock.client("sagemaker"), f"leeway/features/metered/{name}.tar.gz"
     archive = io.BytesIO()
@@ -52,7 +56,7 @@ def create_endpoint(drydock, until, name, project="metered", tags=None, asynchro
     )
     sagemaker.create_endpoint_config(
         EndpointConfigName=name,
-        ProductionVariants=[{"VariantName": "AllTraffic", "ModelName": name, **size}],
+        ProductionVariants=[{"VariantName": variant_name, "ModelName": name, **size} for variant_name in names],
         **output,
     )
     if tags is None:
@@ -67,8 +71,8 @@ def wait_for(drydock, until, name, count):
 
     def is_ready():
         endpoint = drydock.client("sagemaker").describe_endpoint(EndpointName=name)
-        (variant,) = endpoint.get("ProductionVariants") or [{}]
-        return endpoint["EndpointStatus"] == "InService" and count in (None, variant["CurrentInstanceCount"])
+        counts = [variant["CurrentInstanceCount"] for variant in endpoint.get("ProductionVariants", [])]
+        return endpoint["EndpointStatus"] == "InService" and count in (None, *counts)
 
     until(is_ready)
 
@@ -138,6 +142,34 @@ def test_a_variant_is_scaled_to_two_and_to_zero_and_each_hour_is_charged_once(dr
     assert spending.endpoints_usd == pytest.approx(sum_column(rows, "cost_usd")), "another project's do not count"
     assert spending.running_usd == 0, "it has no instance"
     assert read_spending("another", get_current_month(), list_running_fleets()).running_usd > 0
+
+
+def test_each_variant_of_an_ab_test_is_charged_without_being_managed(drydock, until):
+    """A person made the endpoint, as the page about A/B tests says: it has the tag of its model only."""
+    sagemaker = drydock.client("sagemaker")
+    create_endpoint(drydock, until, "gauge-ab", tags={"leeway:model": "gauge"}, names=("v3", "v4"))
+    created = sagemaker.describe_endpoint(EndpointName="gauge-ab")["CreationTime"]
+    meter_endpoints(get_now())
+    capacities = [{"VariantName": "v4", "DesiredInstanceCount": 2, "DesiredWeight": 0.5}]
+    sagemaker.update_endpoint_weights_and_capacities(EndpointName="gauge-ab", DesiredWeightsAndCapacities=capacities)
+    wait_for(drydock, until, "gauge-ab", 2)
+    changed = sagemaker.describe_endpoint(EndpointName="gauge-ab")["LastModifiedTime"]
+    end = get_now() + HOUR
+    meter_endpoints(end)
+    first, second = group_endpoint_rows(read_rows("gauge-ab"), parse_keys("endpoint,variant,model"))
+    names = [(group["endpoint"], group["variant"], group["model"]) for group in (first, second)]
+    assert names == [("gauge-ab", "v3", "gauge"), ("gauge-ab", "v4", "gauge")]
+    hours = [(end - created).total_seconds() / 3_600, (end - changed).total_seconds() / 3_600]
+    assert first["instance_h"] == pytest.approx(hours[0], abs=1e-5)
+    assert second["instance_h"] == pytest.approx(sum(hours), abs=1e-5), "two instances since the change"
+    assert second["cost_usd"] == pytest.approx(sum(hours) * PRICE_USD_H, abs=1e-4)
+    assert meter_endpoints(end) == []
+    running = {item.fleet.variant: item.usd_h for item in list_running_fleets() if item.fleet.endpoint == "gauge-ab"}
+    assert running == {"v3": PRICE_USD_H, "v4": 2 * PRICE_USD_H}, "a budget counts them"
+    sagemaker.delete_endpoint(EndpointName="gauge-ab")
+    meter_endpoints(end + HOUR)
+    assert [row["running"] for row in read_rows("gauge-ab")[-2:]] == [False, False]
+    assert sum_column(read_rows("gauge-ab"), "instance_h") == pytest.approx(hours[0] + sum(hours), abs=1e-4)
 
 
 def test_a_change_by_hand_counts_and_a_deletion_by_hand_ends_with_the_last_sign(drydock, until):

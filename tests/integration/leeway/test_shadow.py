@@ -163,6 +163,8 @@ def test_equal_version_passes_and_the_endpoint_is_as_before(drydock, served, run
     assert (result["outcome"], result["version"], result["champion"]) == ("passed", "2", "1"), result["reason"]
     assert result["requests"] >= 100 and result["rows"] == ROWS_A_REQUEST * result["requests"]
     assert "all 5 checks passed" in result["reason"]
+    (latency,) = [check for check in result["checks"] if check["name"].startswith("increase of the time of the scores")]
+    assert latency["low"] <= latency["value"] <= latency["high"] and "the challenger" in latency["reason"]
     assert describe(drydock, endpoint)["EndpointConfigName"] == served
     assert list_configs(drydock, endpoint) == [served], "the configuration and the model of the shadow are deleted"
     assert list_events(endpoint) == [("deployed", "1"), ("shadow_passed", "2")]

@@ -20,10 +20,37 @@ MAX_VARIANT_CHARS = 63
 
 
 @dataclass(frozen=True)
-class ShadowRecord:
-    """Identity, begin and end of a shadow, as the endpoint's tag `SHADOW_TAG` stores them.
+class Shadow:
+    """A version that runs as a shadow variant."""
 
-    Times are in ISO format, in UTC.
+    model: str
+    version: str
+    champion: str
+    """Version that the endpoint serves."""
+    policy: Mapping[str, Any]
+    """Section `serving` of the parameters."""
+    model_request: Mapping[str, Any]
+    """Request of CreateModel for the version."""
+    capture_uri: str
+    """s3:// prefix of captured requests, if the endpoint captures none."""
+    tags: Tags
+    task: Mapping[str, Any]
+    """dag_id, run_id, task_id and map_index."""
+    max_tries: int = 0
+    """Airflow's `max_tries` of the task: a clear changes it, and a retry does not."""
+
+    @property
+    def variant(self) -> str:
+        """Name of the shadow variant."""
+        return build_variant_name(self.version)
+
+
+@dataclass(frozen=True)
+class ShadowRecord:
+    """Identity, begin, end and outcome of a shadow, as the endpoint's tag `SHADOW_TAG` stores them.
+
+    Times are in ISO format, in UTC. A record outlives the shadow: a try that is killed before Airflow has its result
+    is followed by one that reports the same shadow.
     """
 
     shadow_id: str
@@ -31,16 +58,33 @@ class ShadowRecord:
     since: str
     until: str = ""
     """Empty while the shadow runs."""
+    outcome: str = ""
+    """failed or undecided, after the judgement was recorded; empty before, and if the version passed."""
+    max_tries: str = ""
+    """Airflow's `max_tries` of the task that began the shadow or, with an outcome, recorded it. It differs after the
+    task was cleared, and not after a retry. Empty in a record of an earlier version of Leeway."""
 
     @classmethod
     def parse(cls, value: str) -> Self | None:
         """Parse the value of the tag; None if it is empty or has another form."""
-        fields = value.rsplit("@", 2)
-        return cls(*fields) if len(fields) == 3 else None
+        fields = value.split("@")
+        return cls(*fields) if len(fields) in (3, 5) else None
 
     def format(self) -> str:
         """Return the value of the tag."""
         return "@".join(astuple(self))
+
+    def is_discarded(self, max_tries: int) -> bool:
+        """Return whether a person has cleared the task since, so that another shadow begins.
+
+        That is so while the shadow runs, and if it did not pass. A shadow that has ended and was not judged yet is
+        judged after a clear: the reason of the clear may have been an error of the judgement.
+
+        Args:
+            max_tries: Airflow's `max_tries` of the task now.
+        """
+        is_kept = bool(self.until and not self.outcome)
+        return not is_kept and self.max_tries not in ("", str(max_tries))
 
 
 def build_variant_name(version: str) -> str:

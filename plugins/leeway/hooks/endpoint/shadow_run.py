@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
@@ -24,15 +24,21 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from leeway.hooks.endpoint import failures
 from leeway.hooks.endpoint.client import EndpointClient
 from leeway.hooks.endpoint.deployment import Endpoint
-from leeway.hooks.endpoint.deployment_tag import DEPLOYMENT_TAG, get_modification, has_begun, record_failure
-from leeway.hooks.endpoint.requests import Tags, build_deployment_tag
+from leeway.hooks.endpoint.deployment_tag import (
+    DEPLOYMENT_TAG,
+    get_deployment_name,
+    get_modification,
+    has_begun,
+    record_failure,
+)
+from leeway.hooks.endpoint.requests import build_deployment_tag
 from leeway.hooks.endpoint.shadow_requests import (
     BASE_TAG,
     SHADOW_TAG,
+    Shadow,
     ShadowRecord,
     build_shadow_request,
     build_update_request,
-    build_variant_name,
 )
 from leeway.hooks.endpoint.shadow_wait import ShadowEvent, ShadowWait
 from leeway.hooks.endpoint.wait import CHANGING_STATES, DeploymentEvent, DeploymentWait, get_pending_config
@@ -42,32 +48,6 @@ from leeway.hooks.step.hook import Logger, StepHook
 
 Event = DeploymentEvent | ShadowEvent
 Wait = DeploymentWait | ShadowWait
-
-
-@dataclass(frozen=True)
-class Shadow:
-    """A version that runs as a shadow variant."""
-
-    model: str
-    version: str
-    champion: str
-    """Version that the endpoint serves."""
-    policy: Mapping[str, Any]
-    """Section `serving` of the parameters."""
-    model_request: Mapping[str, Any]
-    """Request of CreateModel for the version."""
-    capture_uri: str
-    """s3:// prefix of captured requests, if the endpoint captures none."""
-    tags: Tags
-    task: Mapping[str, Any]
-    """dag_id, run_id, task_id and map_index."""
-    max_tries: int = 0
-    """Airflow's `max_tries` of the task: a clear changes it, and a retry does not."""
-
-    @property
-    def variant(self) -> str:
-        """Name of the shadow variant."""
-        return build_variant_name(self.version)
 
 
 class ShadowRun:
@@ -120,8 +100,12 @@ class ShadowRun:
         record = ShadowRecord.parse(tags.get(SHADOW_TAG, ""))
         record = record if record and record.shadow_id == self._shadow_id else None
         if endpoint["EndpointConfigName"] == config_name:
-            return self._continue(endpoint, base_name, record or self._record_begin(endpoint), event)
-        if record:
+            # An outcome is that of an earlier shadow: the task was cleared after it.
+            record = record if record and not record.outcome else self._record_begin(endpoint)
+            if get_deployment_name(tags.get(DEPLOYMENT_TAG, "")) == own_tag:
+                self.client.remove_tag(endpoint, DEPLOYMENT_TAG)  # the begin succeeded, and is no failed one later
+            return self._continue(endpoint, base_name, record, event)
+        if record and not record.is_discarded(self.shadow.max_tries):
             return self._judge(endpoint, request, record)
         is_own_event = event and event["config_name"] == config_name
         if is_own_event or has_begun(tags.get(DEPLOYMENT_TAG, ""), own_tag, self.shadow.max_tries, endpoint):
@@ -200,9 +184,8 @@ class ShadowRun:
         return build_deployment_tag(self.shadow.variant, self.shadow.task)
 
     def _record_begin(self, endpoint: Endpoint) -> ShadowRecord:
-        record = ShadowRecord(self._shadow_id, _get_now().isoformat())
+        record = ShadowRecord(self._shadow_id, _get_now().isoformat(), max_tries=str(self.shadow.max_tries))
         self.client.set_tags(endpoint, {SHADOW_TAG: record.format()})
-        self.client.remove_tag(endpoint, DEPLOYMENT_TAG)
         return record
 
     def _continue(self, endpoint: Endpoint, base_name: str, record: ShadowRecord, event: Event | None) -> Wait:
@@ -236,14 +219,14 @@ class ShadowRun:
         )
 
     def _judge(self, endpoint: Endpoint, request: Mapping[str, Any], record: ShadowRecord) -> dict[str, Any]:
-        """Judge the shadow that has ended, and record the judgement.
+        """Judge the shadow that has ended, and record the judgement. Idempotent.
 
-        If it did not pass, the endpoint's tag is removed. So another shadow begins if a person clears the task.
+        If it did not pass, the endpoint's tag has the outcome in the end. So another shadow begins if a person clears
+        the task. A retry judges the same shadow again, and reports the same outcome.
         """
         self._discard(request)
         shadow, name = self.shadow, self.client.name
         if not record.until:
-            self.client.remove_tag(endpoint, SHADOW_TAG)
             raise AirflowFailException(
                 f"endpoint {name} was changed by another deployment while version {shadow.version} of {shadow.model} "
                 "was its shadow: nothing was judged."
@@ -254,7 +237,8 @@ class ShadowRun:
         result = self.step_hook.run("shadow", {**fields, "variant": shadow.variant, "captured": capture, **times})
         self._record(result["outcome"], request["EndpointConfigName"], result["reason"])
         if result["outcome"] != "passed":
-            self.client.remove_tag(endpoint, SHADOW_TAG)
+            judged_record = replace(record, outcome=result["outcome"], max_tries=str(shadow.max_tries))
+            self.client.set_tags(endpoint, {SHADOW_TAG: judged_record.format()})
         return result
 
     def _handle_failed_start(self, endpoint: Endpoint, request: Mapping[str, Any], own_tag: str) -> AirflowException:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from leeway.hooks.endpoint.client import EndpointClient
-from leeway.hooks.endpoint.shadow_requests import build_variant_name
-from leeway.hooks.endpoint.shadow_run import Shadow, ShadowRun, remove_shadow
+from leeway.hooks.endpoint.shadow_requests import Shadow, build_variant_name
+from leeway.hooks.endpoint.shadow_run import ShadowRun, remove_shadow
 from leeway.hooks.endpoint.task import DeployFields, DeployTask
 from leeway.hooks.sagemaker.task import Operation
 

@@ -67,7 +67,7 @@ class StepHook:
 
     def __init__(self, log: Logger, python: str = "", env: Mapping[str, Any] | None = None) -> None:
         self.log, self.env = log, dict(env or {})
-        self.python = python or _get_interpreter()
+        self.python = python or get_interpreter()
         self._child: subprocess.Popen[str] | None = None
         """The process of the step that runs, or ran last."""
         self._last_line = ""
@@ -157,7 +157,7 @@ class StepHook:
             raise AirflowFailException(f"cannot run {self.python} in {project}: {error.strerror}.") from None
 
 
-def _get_interpreter() -> str:
+def get_interpreter() -> str:
     """Return the interpreter of the steps: LEEWAY_PYTHON, or else the one that runs Airflow.
 
     Raises:

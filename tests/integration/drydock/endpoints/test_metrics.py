@@ -84,6 +84,12 @@ def test_requests_that_cloudwatch_or_drydock_cannot_evaluate_are_refused_in_one_
         (lambda: cloudwatch.put_metric_data(Namespace="mine", MetricData=[{"MetricName": "m"}]), "must be specified"),
         (
             lambda: cloudwatch.put_metric_data(
+                Namespace="AWS/SageMaker", MetricData=[{"MetricName": "Invocations", "Value": 1.0}]
+            ),
+            r"\(InvalidParameterValue\) .* The value AWS/ for parameter Namespace is invalid\.",
+        ),
+        (
+            lambda: cloudwatch.put_metric_data(
                 Namespace="mine", MetricData=[{"MetricName": "m", "Value": 1.0, "Timestamp": 0}]
             ),
             r"MetricData\.member\.1\.Timestamp must specify a time within the past two weeks",

@@ -26,10 +26,11 @@ def transform_fn(model, body, content_type, accept):
         time.sleep(1)
     if content_type == "application/json":
         shift = float(model[1].partition("shift=")[2] or 0)
+        started_at = time.perf_counter()
         scores = [min(max(row["x"] + shift, 0), 1) for row in json.loads(body)]
         if model[1].startswith("classes"):
             scores = [{"late": score, "on time": 1 - score} for score in scores]
-        return json.dumps({"scores": scores})
+        return json.dumps({"scores": scores, "latency_ms": 1e3 * (time.perf_counter() - started_at)})
     return model[0]
 """
 

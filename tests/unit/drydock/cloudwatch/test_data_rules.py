@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from moto.core.exceptions import ServiceException
 
-from drydock.cloudwatch.data_rules import check_data, check_queries, check_times
+from drydock.cloudwatch.data_rules import check_data, check_namespace, check_queries, check_times
 
 STATISTICS = {"SampleCount": 2.0, "Sum": 3.0, "Minimum": 1.0, "Maximum": 2.0}
 NOW = datetime(2026, 3, 1, 9, 59, 30)
@@ -38,6 +38,18 @@ def test_data_with_values_are_accepted(fields: dict[str, Any]) -> None:
 def test_data_without_a_number_are_refused(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(ServiceException, match=re.escape(message)):
         check_data([{"MetricName": "errors", "Value": 1.0}, {"MetricName": "errors", **fields}])
+
+
+@pytest.mark.parametrize("namespace", ["AWS/SageMaker", "AWS/Mine", "AWS/"])
+def test_namespaces_of_aws_are_refused(namespace: str) -> None:
+    with pytest.raises(ServiceException, match=r"The value AWS/ for parameter Namespace is invalid\.") as error:
+        check_namespace(namespace)
+    assert error.value.code == "InvalidParameterValue"
+
+
+@pytest.mark.parametrize("namespace", ["mine", "AWS", "aws/mine", "/aws/sagemaker/Endpoints", "My/AWS/"])
+def test_other_namespaces_are_accepted(namespace: str) -> None:
+    check_namespace(namespace)
 
 
 @pytest.mark.parametrize("age", [timedelta(0), timedelta(days=14), -timedelta(hours=2)], ids=str)

@@ -54,7 +54,8 @@ def test_a_record_is_read_as_it_was_written_and_fits_into_a_tag() -> None:
     task = {"dag_id": "d" * 250, "run_id": "manual__2026-03-01T10:00:00+00:00", "task_id": "shadow", "map_index": -1}
     variant = shadow_requests.build_variant_name("9" * 80)
     time = "2026-03-01T10:00:00.123456+00:00"
-    record = ShadowRecord(build_deployment_tag(variant, task), time, time)
+    record = ShadowRecord(build_deployment_tag(variant, task), time, time, "undecided", "12")
     assert ShadowRecord.parse(record.format()) == record and len(record.format()) <= 256 and len(variant) == 63
     assert ShadowRecord.parse(ShadowRecord("task", time).format()) == ShadowRecord("task", time, "")
+    assert ShadowRecord.parse(f"task@{time}@") == ShadowRecord("task", time), "a record of an earlier version"
     assert ShadowRecord.parse("") is None and ShadowRecord.parse("made by hand") is None

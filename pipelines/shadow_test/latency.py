@@ -1,0 +1,99 @@
+"""Estimate by how much a challenger is slower than the champion, from pairs of times, with an interval.
+
+A pair has the times of both versions for the same request, or for the same minute. Times that follow each other are
+related: a busy moment slows down many requests, of both versions. So the pairs are cut, in the order of time, into
+blocks, and the blocks are the units of the gate's estimate for groups of related rows (`estimate_by_groups`). With 20
+blocks, each end of the interval missed the true difference in 3 to 6 % of simulated shadows at an alpha of 5 %: 1,000
+and 8,000 requests, average, median and p99, log-normal times with load that lasts (autocorrelation 0.9) and rare peaks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pipelines.evaluation.statistics.estimate import Estimate
+from pipelines.evaluation.statistics.groups import estimate_by_groups
+from pipelines.evaluation.statistics.inputs import Array
+from pipelines.evaluation.statistics.sums import WeightedMetric
+from pipelines.shadow_test.limits import ShadowLimits
+
+MAX_BLOCKS = 20
+"""Largest number of blocks."""
+MIN_REQUESTS, MIN_MINUTES = 100, 5
+"""Smallest number of pairs of requests, and of minutes, from which an interval is computed."""
+MIN_REQUESTS_BEYOND = 10
+"""Smallest number of requests that have to be slower than a percentile: p99 needs 1,000 requests."""
+
+
+@dataclass(frozen=True)
+class PairedTimes:
+    """Times of both versions, milliseconds, in the order of time. All arrays have the same length."""
+
+    champion: Array
+    challenger: Array
+    weights: Array | None = None
+    """Requests in each minute, if the pairs are minutes, each with its statistic; None if the pairs are requests."""
+
+    @property
+    def unit(self) -> str:
+        """What the pairs are, in the plural."""
+        return "requests" if self.weights is None else "minutes"
+
+    def count_needed(self, statistic: str) -> int:
+        """Return the smallest number of pairs with which the statistic has an interval."""
+        if self.weights is not None:
+            return MIN_MINUTES
+        share_beyond = 1.0 if statistic == "Average" else 1 - _read_share(statistic)
+        return max(MIN_REQUESTS, round(MIN_REQUESTS_BEYOND / share_beyond))
+
+
+def estimate_increase(times: PairedTimes, limits: ShadowLimits) -> tuple[Estimate, float, float]:
+    """Estimate how much slower the challenger is, by `latency_statistic`.
+
+    The interval is that of the distance from the bound, which depends on the champion's times. So the increase is
+    compared with the bound as if the bound were exact.
+
+    Returns:
+        The increase, milliseconds, negative if the challenger is faster; its bound; and the champion's value.
+    """
+    champion, challenger = (
+        _make_metric(values, times.weights, limits.latency_statistic) for values in (times.champion, times.challenger)
+    )
+    count = len(times.champion)
+    groups = np.arange(count) * min(MAX_BLOCKS, count) // count
+
+    def compute_excess(weights: Array) -> Array:
+        value = champion(weights)
+        return challenger(weights) - np.maximum(limits.max_latency_ratio * value, value + limits.latency_margin_ms)
+
+    excess = estimate_by_groups([compute_excess], groups, limits.alpha)
+    value = float(champion(np.ones((1, count)))[0])
+    bound = max((limits.max_latency_ratio - 1) * value, limits.latency_margin_ms)
+    increase = Estimate(excess.value + bound, excess.low + bound, excess.high + bound, excess.se, count, excess.groups)
+    return increase, bound, value
+
+
+def _make_metric(values: Array, counts: Array | None, statistic: str) -> WeightedMetric:
+    """Return the statistic as a function of weights. The statistics of minutes are averaged over their requests."""
+    if counts is None and statistic != "Average":
+        return _make_percentile(values, _read_share(statistic))
+    factors = np.ones(len(values)) if counts is None else counts
+    return lambda weights: np.asarray((weights @ (factors * values)) / (weights @ factors))
+
+
+def _make_percentile(values: Array, share: float) -> WeightedMetric:
+    order = np.argsort(values)
+    sorted_values = values[order]
+
+    def compute_percentile(weights: Array) -> Array:
+        sums = np.cumsum(weights[:, order], axis=1)
+        return np.asarray(sorted_values[(sums >= share * sums[:, -1:]).argmax(axis=1)])
+
+    return compute_percentile
+
+
+def _read_share(statistic: str) -> float:
+    """Return the share of requests that are at most as slow as a percentile: 0.99 for p99."""
+    return float(statistic.removeprefix("p")) / 100
