@@ -22,10 +22,11 @@ class TuningOperator(SageMakerJobOperator, SageMakerTuningOperator):
 
     The tuning job's name depends on DAG, run, task and map index. A retry, a clear or a killed worker finds the tuning
     job: the task waits for it or, if it completed, collects its winner. If it failed or was stopped, the next one runs
-    only the trials that are left, and with the strategies bayesian and random it learns from the earlier trials; only a
-    grid begins again. So no trial is paid for twice. The task waits in the triggerer, and its log has a line for each
-    trial that starts or ends. If a person clears the task or marks its state, the tuning job and its trials are
-    stopped. Each trial is a row in the ledger of costs, and an MLflow run below the run of the tuning. Idempotent.
+    only the trials that are left, and with the strategies bayesian and random it learns from the earlier trials. What
+    is left of a grid may take several tuning jobs, one after the other. So no finished trial is paid for twice. The
+    task waits in the triggerer, and its log has a line for each trial that starts or ends. If a person clears the task
+    or marks its state, the tuning job and its trials are stopped. Each trial is a row in the ledger of costs, and an
+    MLflow run below the run of the tuning. Idempotent.
 
     Args:
         channels: `train` and `validation`, each with a folder or an s3:// prefix (templated). A folder is uploaded,
@@ -73,8 +74,8 @@ class TuningOperator(SageMakerJobOperator, SageMakerTuningOperator):
 
     Returns:
         tuning_job, tuning_job_arn, status; of the winner training_job, hyperparameters, objective; of all attempts
-        together trials, stopped, failed, attempts, cost_usd; record (for `tuning` of SpotTrainingOperator);
-        run_id (of the tuning's MLflow run; empty if there is none).
+        together trials, pruned, stopped (by a limit or a person), failed, attempts, cost_usd; record (for `tuning` of
+        SpotTrainingOperator); run_id (of the tuning's MLflow run; empty if there is none).
     """
 
     job_task_class = TuningTask
