@@ -8,21 +8,16 @@ grids that have no other points, and each is a tuning job.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import Any
 
-from pipelines.tuning.space import Range
+from pipelines.tuning.space import CheckedSpace, list_grid_values
 
 Point = tuple[str, ...]
 """The values of a point, as texts, in the order of the space."""
 
 
-def list_grid_values(space: Mapping[str, Range | list[Any]]) -> dict[str, list[Any]]:
-    """Return the values of each hyperparameter of a grid."""
-    return {name: item.list_values() if isinstance(item, Range) else list(item) for name, item in space.items()}
-
-
-def find_next_grid(space: Mapping[str, Range | list[Any]], tried_points: Collection[Point]) -> dict[str, list[Any]]:
+def find_next_grid(space: CheckedSpace, tried_points: Collection[Point]) -> dict[str, list[Any]]:
     """Return a grid of points that were not tried: that of the first such point, as large as possible.
 
     Args:
@@ -47,7 +42,7 @@ def find_next_grid(space: Mapping[str, Range | list[Any]], tried_points: Collect
     }
 
 
-def count_points_left(space: Mapping[str, Range | list[Any]], tried_points: Collection[Point]) -> int:
+def count_points_left(space: CheckedSpace, tried_points: Collection[Point]) -> int:
     """Return how many points of a grid were not tried."""
     texts = [[str(value) for value in items] for items in list_grid_values(space).values()]
     return len(set(itertools.product(*texts)) - set(tried_points))
