@@ -1,5 +1,7 @@
 """Read the channels of the training script: data.parquet, with its columns described in the metadata.
 
+The step `divide` writes the rows of a channel as several objects, its parts, so that S3 can give each host a share.
+
 The module is part of the training job's source bundle, so it imports only pandas, pyarrow, the standard library and
 files of the bundle.
 """
@@ -8,7 +10,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,48 +21,80 @@ import pyarrow.parquet as pq
 
 from pipelines.container.hosts import Hosts
 from pipelines.defaults.arguments import InvalidInput
+from pipelines.system.files import sha256
 
 DATA_FILE = "data.parquet"
+PART_FILES = "part-*.parquet"
+"""Names of the files that the step `divide` wrote instead of `DATA_FILE`; a host may have only some of them."""
 
 
 def read_channel(folder: Path) -> tuple[pd.DataFrame, dict[str, Any]]:
-    """Return the rows of a channel, and the description of its columns.
+    """Return the rows of a channel that this host has, and the description of its columns.
 
     Raises:
-        InvalidInput: the file does not exist, is damaged, or has no description.
+        InvalidInput: the file does not exist, is damaged, or has no description; or the parts are of different files.
     """
-    with _open_channel(folder) as file:
-        return file.read().to_pandas(), _parse_description(file)
+    tables, descriptions = [], []
+    for path in _list_files(folder):
+        with _open_file(path) as file:
+            tables.append(file.read())
+            descriptions.append(_parse_description(file))
+    if any(description != descriptions[0] for description in descriptions):
+        raise InvalidInput(f"{folder} has parts of different files. Divide the file again, into an empty prefix.")
+    return pa.concat_tables(tables).to_pandas(), descriptions[0]
 
 
 def read_description(folder: Path) -> dict[str, Any]:
-    """Return `dataset`, `task`, `features` and `label` of a channel.
+    """Return `dataset`, `task`, `features` and `label` of a channel, and `parts` if it is divided.
+
+    `parts` describes the rows of all parts together: `rows`, `sha256` of the file that was divided, and for the model's
+    schema `categories` and `classes`.
 
     Raises:
         InvalidInput: the file does not exist, is damaged, or has no description.
     """
-    with _open_channel(folder) as file:
+    with _open_file(_list_files(folder)[0]) as file:
         return _parse_description(file)
 
 
-def check_distribution(hosts: Hosts) -> None:
-    """Check that each host gets all channels: the script itself divides the rows among the hosts.
+def compute_data_digest(folder: Path) -> str:
+    """Return a digest of all rows of a channel: the same on each host, though a host may have only some parts."""
+    parts = read_description(folder).get("parts")
+    return f"parts of {parts['sha256']}" if parts else sha256(folder / DATA_FILE)
+
+
+def is_sharded(channel: str) -> bool:
+    """Return whether S3 divides the objects of a channel among the hosts (ShardedByS3Key)."""
+    config: dict[str, dict[str, Any]] = json.loads(os.environ.get("SM_INPUT_DATA_CONFIG") or "{}")
+    return config.get(channel, {}).get("S3DistributionType") == "ShardedByS3Key"
+
+
+def check_distribution(hosts: Hosts, divisible_channels: Collection[str] = ()) -> None:
+    """Check that each host gets all channels that S3 must not divide: the script divides their rows itself.
+
+    Args:
+        hosts: hosts of the job.
+        divisible_channels: names of the channels that S3 may divide among the hosts.
 
     Raises:
-        InvalidInput: S3 divides a channel, so that some hosts would have no data.
+        InvalidInput: S3 divides another channel, so that some hosts would have no data.
     """
-    config: dict[str, dict[str, Any]] = json.loads(os.environ.get("SM_INPUT_DATA_CONFIG") or "{}")
-    for name, channel in config.items():
-        if hosts.count > 1 and channel.get("S3DistributionType") == "ShardedByS3Key":
+    names = json.loads(os.environ.get("SM_INPUT_DATA_CONFIG") or "{}")
+    for name in names if hosts.count > 1 else ():
+        if is_sharded(name) and name not in divisible_channels:
             raise InvalidInput(
-                f"the channel {name} is ShardedByS3Key, and has one object for {hosts.count} hosts: make it "
-                "FullyReplicated. This script divides the rows among the hosts itself."
+                f"the channel {name} is ShardedByS3Key, but each of the {hosts.count} hosts needs all of it: make it "
+                "FullyReplicated."
             )
 
 
+def _list_files(folder: Path) -> list[Path]:
+    """Return the files of a channel: its parts in the order of their names; without parts, its only file."""
+    return sorted(folder.glob(PART_FILES)) or [folder / DATA_FILE]
+
+
 @contextmanager
-def _open_channel(folder: Path) -> Iterator[pq.ParquetFile]:
-    path = folder / DATA_FILE
+def _open_file(path: Path) -> Iterator[pq.ParquetFile]:
     try:
         # Not read_table: it would read the files of a folder, and add columns that are named in the path.
         with pq.ParquetFile(path) as file:

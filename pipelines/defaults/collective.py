@@ -124,6 +124,13 @@ def find_largest(hosts: Hosts, number: int) -> int:
     return int(collective.allreduce(np.array([number], np.int64), collective.Op.MAX)[0])
 
 
+def add_up(hosts: Hosts, number: int) -> int:
+    """Return on each host the sum of the numbers that the hosts have."""
+    if hosts.count == 1:
+        return number
+    return int(collective.allreduce(np.array([number], np.int64), collective.Op.SUM)[0])
+
+
 def _share_bytes(hosts: Hosts, content: bytes) -> bytes:
     """Return on each host the bytes that the first host has.
 

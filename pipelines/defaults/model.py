@@ -47,14 +47,17 @@ class Schema:
         Args:
             frame: the training features.
             description: has `features`, which maps each name to its kind; `label`, the name of the label's column; and
-                `task`, which is binary if it is missing.
+                `task`, which is binary if it is missing. `parts` has the categories and classes of all rows, if `frame`
+                may have only a share of them.
             quantiles: quantiles that the model predicts, ascending.
         """
-        kinds = description["features"]
+        kinds, label = description["features"], description["label"]
+        parts = description.get("parts")
+        if parts:
+            return cls(kinds, label, parts["categories"], parts["classes"], list(quantiles))
         categories = {
             name: sorted(frame[name].dropna().unique().tolist()) for name, kind in kinds.items() if kind == "category"
         }
-        label = description["label"]
         classes = list_classes(frame[label]) if description.get("task") == "multiclass" else []
         return cls(kinds, label, categories, classes, list(quantiles))
 

@@ -5,8 +5,9 @@ SM_MODEL_DIR and SM_OUTPUT_DATA_DIR. Keeps checkpoints in SM_CHECKPOINT_DIR (/op
 A training that was stopped at any moment resumes from its last checkpoint when it is started again. Its model is
 byte-identical to the model of a training without a stop.
 
-On several hosts (SM_HOSTS), each host reads all rows and trains on its share of them; the first host writes the
-checkpoints, the record and the model.
+On several hosts (SM_HOSTS), each host reads all rows and trains on its share of them. If S3 divides the channel train
+among the hosts (ShardedByS3Key), each host reads only its share. The first host writes the checkpoints, the record and
+the model.
 
 The script runs in the training container, so it imports only xgboost, pandas, pyarrow and the files of its bundle.
 """
@@ -32,11 +33,11 @@ from pipelines.container.signals import Stopped, StopSignal
 from pipelines.container.tracking import SilentTracker, Tracker
 from pipelines.defaults import collective
 from pipelines.defaults.arguments import InvalidInput, get_folder, parse_arguments
-from pipelines.defaults.channels import DATA_FILE, check_distribution, read_channel, read_description
+from pipelines.defaults.channels import check_distribution, compute_data_digest, read_channel, read_description
 from pipelines.defaults.folds import FoldTraining, split_by_day
 from pipelines.defaults.model import Model, Schema
 from pipelines.defaults.objectives import choose_objective, list_parameters
-from pipelines.system.files import sha256
+from pipelines.defaults.shares import check_row_count, make_train_matrix
 from pipelines.system.traces import record_span
 
 SCORES_FILE = "scores.parquet"
@@ -59,6 +60,7 @@ class Training:
         self.data_wait = DataWait()
         (rows, description), (validation_rows, _) = map(read_channel, (args.train, args.validation))
         self.objective, self.metrics = choose_objective(args, description)
+        self.parts = description.get("parts", {})
         self.inputs = _list_inputs(args)
         self.checkpoints = (
             Checkpoints(args.checkpoint_dir, self.inputs, args.keep_checkpoints, args.checkpoint_s)
@@ -67,7 +69,7 @@ class Training:
         )
         try:
             self.schema = Schema.fit(rows, description, args.quantiles)
-            self.train_matrix = self._make_train_matrix(rows)
+            self.train_matrix = make_train_matrix(self.schema, rows, hosts, self.parts)
             self.validation_matrix = self.schema.to_matrix(validation_rows)
         except KeyError as error:
             raise InvalidInput(f"a channel lacks {error}. The step `preprocess` writes the channels.") from None
@@ -82,6 +84,7 @@ class Training:
         group = collective.find_group(self.hosts, compute_digest(self.inputs))
         self.stop_signal.defer()
         with collective.join(group):
+            check_row_count(self.hosts, self.train_matrix.num_row(), self.parts)
             booster, state = self._restore_or_create()
             self._run_rounds(booster, state)
         self._save_checkpoint(booster, state)
@@ -102,21 +105,6 @@ class Training:
             if exit_code:
                 self.stop_signal.exit_code = exit_code
                 raise Stopped
-
-    def _make_train_matrix(self, rows: pd.DataFrame) -> xgb.DMatrix:
-        """Return the matrix of this host's share of the rows. It is made before the hosts are connected.
-
-        The bins of the features are those of all rows. If xgboost made them from the shares, they would be approximate,
-        and the model would be another one than that of one host.
-        """
-        matrix = self.schema.to_matrix(rows)
-        if self.hosts.count == 1:
-            return matrix
-        share = rows.iloc[self.hosts.index :: self.hosts.count]
-        if len(rows) < self.hosts.count:
-            raise InvalidInput(f"the channel train has {len(rows)} rows for {self.hosts.count} hosts: use fewer hosts.")
-        sys.stdout.write(f"host {self.hosts.current} has {len(share)} of {len(rows)} rows\n")
-        return self.schema.to_matrix(share, bins_of=matrix)
 
     def _restore_or_create(self) -> tuple[xgb.Booster, dict[str, Any]]:
         """Return the booster and the state of the last checkpoint; if there is none, return new ones.
@@ -195,7 +183,7 @@ class Training:
 def _list_inputs(args: argparse.Namespace) -> dict[str, Any]:
     """Return everything that determines the model: the hyperparameters, and the digests of the data."""
     hyperparameters = {name: value for name, value in vars(args).items() if not isinstance(value, Path)}
-    digests = {name: sha256(vars(args)[name] / DATA_FILE) for name in ("train", "validation")}
+    digests = {name: compute_data_digest(vars(args)[name]) for name in ("train", "validation")}
     fixed_values = {name: value for name, value in hyperparameters.items() if name not in CHANGEABLE_HYPERPARAMETERS}
     return {**fixed_values, **digests}
 
@@ -240,7 +228,7 @@ def main() -> int:
 
 def _train(args: argparse.Namespace, stop_signal: StopSignal) -> None:
     hosts = read_hosts()
-    check_distribution(hosts)
+    check_distribution(hosts, divisible_channels=("train",))
     experiment = read_description(args.train).get("dataset", "local")
     tracker_class = Tracker if hosts.is_first else SilentTracker
     tracker = tracker_class(args.output_data_dir, os.environ.get("TRAINING_JOB_NAME", "local"), experiment)

@@ -10,7 +10,7 @@ from pipelines.contract import Result, Spec
 
 STEPS = (
     *("ingest", "validate", "withdraw"),
-    *("snapshot", "preprocess", "tune", "train", "evaluate", "gate", "decide", "promote", "rollback"),
+    *("snapshot", "preprocess", "divide", "tune", "train", "evaluate", "gate", "decide", "promote", "rollback"),
     *("guard", "record_outcome", "reset_breaker"),
     *("materialize", "score", "outcomes", "list_versions", "collect", "profile", "drift", "skew"),
     *("serving", "shadow", "record_deployment", "undeploy", "stop_idle", "sweep_idle"),

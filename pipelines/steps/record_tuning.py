@@ -40,8 +40,10 @@ class RecordTuningSpec(Spec):
 
     @model_validator(mode="after")
     def _check_best_trial(self) -> RecordTuningSpec:
-        if not any(trial.name == self.best and trial.objective is not None for trial in self.trials):
-            raise ValueError(f"no trial with an objective has the name {self.best}")
+        # The last objective of a trial that was pruned or stopped is that of fewer rounds: it cannot be compared.
+        winners = [trial for trial in self.trials if trial.state == "complete" and trial.objective is not None]
+        if self.best not in [trial.name for trial in winners]:
+            raise ValueError(f"no complete trial with an objective has the name {self.best}")
         return self
 
 
@@ -78,6 +80,7 @@ def _build_record(spec: RecordTuningSpec) -> TuningRecord:
         name=spec.tuning_job,
         trials=len(spec.trials),
         earlier_trials=spec.earlier_trials,
+        stopped=sum(trial.state == "stopped" for trial in spec.trials),
         strategy=spec.plan.strategy,
         metric=spec.metric,
         objective=winner.objective,
@@ -96,7 +99,7 @@ def _write_report(folder: Path, spec: RecordTuningSpec) -> None:
     trials = [
         TrialResult(
             number=number,
-            state="pruned" if trial.state == "stopped" else trial.state,
+            state=trial.state,
             objective=trial.objective if trial.state == "complete" else None,
             rounds=trial.rounds,
             seconds=trial.seconds,

@@ -8,6 +8,7 @@ values into the parameters.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -109,7 +110,6 @@ def _tune(request: Request, target: Path) -> TuningResult:
     """Run the trials of a request, replace the content of the folder `target` with their results, and return these."""
     from pipelines.system.files import replace_folder
     from pipelines.system.locks import hold_lock
-    from pipelines.tuning.report.page import write_report
     from pipelines.tuning.report.results import collect_results, write_results
     from pipelines.tuning.strategies import build_pruner
     from pipelines.tuning.trials.journal import open_study
@@ -121,18 +121,27 @@ def _tune(request: Request, target: Path) -> TuningResult:
         study = open_study(request.folder, request.name, build_pruner(request.plan, request.num_round))
         add_warm_trials(study, request.plan)
         runs = _open_runs(request)
-        Tuning(request, study, runs).run()
+        Tuning(request, study, runs, _import_report).run()
         result = collect_results(request, study)
         runs = runs if runs.is_connected else _open_runs(request)  # MLflow may answer again
         _record_missing_trials(runs, result)
         with replace_folder(target) as folder:
             write_results(folder, result)
-            write_report(folder, result)
+            _import_report()(folder, result)
             runs.log_report(folder)
         best_trial = {"leeway.best_trial": str(result.best.number)}
         optional_counts = {"earlier_trials": result.earlier_trials} if result.earlier_trials else {}
         runs.finish({"objective": result.objective, **result.counts, **optional_counts}, best_trial)
     return result
+
+
+def _import_report() -> Callable[[Path, TuningResult], object]:
+    """Return the function that writes the report. Its libraries are imported here: that takes longer than writing."""
+    import sklearn.ensemble  # noqa: F401 - `importance` imports it only if there are enough trials
+
+    from pipelines.tuning.report.page import write_report
+
+    return write_report
 
 
 def _open_runs(request: Request) -> TuningRuns:

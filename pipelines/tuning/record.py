@@ -27,6 +27,9 @@ class TuningRecord(Parameters):
     earlier_trials: int = Field(default=0, ge=0)
     """Number of trials of the earlier tunings that the tuning started from by a warm start, with those from which
     these started; they are not part of `trials`. 0: no warm start, or the record is of an earlier release."""
+    stopped: int = Field(default=0, ge=0)
+    """Number of trials that a limit, such as the budget, or a person stopped; they are part of `trials`, and none of
+    them can win. 0 in a record of an earlier release."""
     strategy: str
     """Strategy that proposed the values of the trials; see `plan.Strategy`."""
     metric: str = "loss"
@@ -56,13 +59,19 @@ class TuningRecord(Parameters):
         """The number of trials, such as "1 trial" or "50 trials"."""
         return f"{self.trials} trial{'s' if self.trials > 1 else ''}"
 
+    @property
+    def stopped_text(self) -> str:
+        """The part of a sentence about the trials that were stopped, such as ", 2 of them stopped by a limit"."""
+        return f", {self.stopped} of them stopped by a limit" if self.stopped else ""
+
     def describe(self, validation: float | None, holdout: float | None, changes: list[str]) -> str:
         """Describe the tuning in a report, beside the losses of its refit on validation and on the holdout."""
         folds = f" on {len(self.fold_losses)} folds" if self.fold_losses else ""
         earlier_text = f" after {self.earlier_trials} earlier" if self.earlier_trials else ""
         lines = [
-            f"{self.trials_text} ran{self.warm_start} ({self.strategy}); the winner's mean {self.metric}{folds} was "
-            f"{self.objective:.4f} (best of {self.trials}{earlier_text}: optimistic)"
+            f"{self.trials_text} ran{self.stopped_text}{self.warm_start} ({self.strategy}); the winner's mean "
+            f"{self.metric}{folds} was {self.objective:.4f} "
+            f"(best of {self.trials - self.stopped}{earlier_text}: optimistic)"
         ]
         losses = [
             f"{loss:.4f} on {part}"

@@ -18,8 +18,8 @@ from pipelines.parameters import Parameters
 from pipelines.system.log import log
 from pipelines.tuning.space import Value
 
-State = Literal["complete", "stopped", "failed"]
-STATUSES: dict[State, str] = {"complete": "FINISHED", "stopped": "KILLED", "failed": "FAILED"}
+State = Literal["complete", "pruned", "stopped", "failed"]
+STATUSES: dict[State, str] = {"complete": "FINISHED", "pruned": "KILLED", "stopped": "KILLED", "failed": "FAILED"}
 """Maps each state of a trial to the status of its run."""
 
 
@@ -29,7 +29,7 @@ class TrainedTrial(Parameters):
     name: str
     """Name of its training job."""
     state: State
-    """How it ended."""
+    """How it ended: pruned by early stopping or Hyperband, or stopped by a limit, such as the budget, or a person."""
     objective: float | None = None
     """Its objective, mean loss of the folds; null if it has none."""
     hyperparameters: dict[str, Value] = Field(default_factory=dict)
@@ -45,9 +45,10 @@ class TrainedTrial(Parameters):
 
     @property
     def explanation(self) -> str:
-        """The reason of a failure, or the round after which the trial was stopped; empty if neither is known."""
-        if self.state == "stopped" and self.rounds and not self.reason:
-            return f"stopped after round {max(self.rounds)}"
+        """The reason of a failure, or the round after which the trial was pruned or stopped; empty if not known."""
+        if self.state in {"pruned", "stopped"} and self.rounds and not self.reason:
+            limit = " by a limit or a person" if self.state == "stopped" else ""
+            return f"{self.state}{limit} after round {max(self.rounds)}"
         return self.reason
 
 

@@ -14,6 +14,8 @@ from __future__ import annotations
 import math
 import os
 import sys
+import time
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -31,6 +33,7 @@ try:
     import torch
     from torch.nn.functional import cross_entropy
 
+    from pipelines.container.torch.data_wait import DataWait
     from pipelines.container.torch.language import adapters, base_model, distribution
     from pipelines.container.torch.language.channel_data import ChannelData
     from pipelines.container.torch.language.hyperparameters import (
@@ -55,8 +58,10 @@ class FineTuning:
         self.args, self.folders, self.processes, self.stop = args, folders, processes, stop
         base_model.check_folder(folders.base_model)
         self.tokenizer = base_model.load_tokenizer(folders.base_model)
+        self.data_wait, started_s = DataWait(), time.perf_counter()
         self.data = self._read(folders.train)
         self.validation = self._read(folders.validation) if folders.validation.is_dir() else None
+        self.data_wait.add_reading(time.perf_counter() - started_s)
         self.schedule = Schedule(len(self.data.sequences), args.batch_size, args.epochs, args.seed)
         self.base_digest = base_model.compute_digest(folders.base_model, processes)
         identity = {**args.list_identity(), "documents": self.data.digest}
@@ -80,8 +85,8 @@ class FineTuning:
                 check_separation(self._compute_logits, len(self.tokenizer), self.processes.device)
         step = self._restore()
         self.stop.defer()
-        while step < self.schedule.steps:
-            self._run_step(step)
+        for sequences, parts in self.data_wait.watch(self._read_steps(step)):
+            self._run_step(step, sequences, parts)
             step += 1
             self._check_loss(step)
             if step % self.args.log_steps == 0 or step == self.schedule.steps:
@@ -135,6 +140,8 @@ class FineTuning:
         values = self.checkpoints.load(checkpoint, self._collect_state())
         apply_state(self.model, self.optimizer, values, trainable_only=self.args.is_lora)
         self.tracker.rounds = list(state["rounds"])
+        if "data_wait" in state:  # a checkpoint of an earlier version has none
+            self.data_wait.load_state_dict(state["data_wait"])
         self.progress.restore(state["progress"])
         return checkpoint.marker.step
 
@@ -145,13 +152,24 @@ class FineTuning:
     def _collect_state(self) -> dict[str, Any]:
         return collect_state(self.model, self.optimizer, trainable_only=self.args.is_lora)
 
-    def _run_step(self, step: int) -> None:
-        """Change the weights by the sequences of a step."""
+    def _read_steps(self, first: int) -> Iterator[tuple[Sequence[int], list[Batch]]]:
+        """Yield what is left of the training: the sequences of each step, and this process's share of them."""
+        for step in range(first, self.schedule.steps):
+            sequences = self.schedule.choose(step)
+            yield sequences, self.data.build_parts(sequences)
+
+    def _run_step(self, step: int, sequences: Sequence[int], parts: Sequence[Batch]) -> None:
+        """Change the weights by the sequences of a step.
+
+        Args:
+            step: number of the step, from 0.
+            sequences: numbers of its sequences, those of all processes.
+            parts: this process's share of each part of the step.
+        """
         args, processes = self.args, self.processes
         # Dropout follows from the step, so that a training that resumes has the same.
         torch.manual_seed((args.seed * 1_000_003 + step) * 10_007 + processes.rank)
-        sequences = self.schedule.choose(step)
-        parts, target_count = self.data.build_parts(sequences), self.data.count_targets(sequences)
+        target_count = self.data.count_targets(sequences)
         for number, batch in enumerate(parts):
             with distribution.exchange_gradients(self.model, is_last=number == len(parts) - 1):
                 loss = self._compute_loss(batch)
@@ -206,7 +224,8 @@ class FineTuning:
         exit_code, is_due = self.processes.find_largest(self.stop.exit_code, self.checkpoints.is_due())
         if exit_code or is_due:
             progress = self.progress.collect()
-            state = {**self._describe_model(), "rounds": self.tracker.rounds, "progress": progress}
+            records = {"rounds": self.tracker.rounds, "data_wait": self.data_wait.state_dict()}
+            state = {**self._describe_model(), **records, "progress": progress}
             self.checkpoints.save(step, self._collect_state(), state)
             self.tracker.flush()
         if exit_code:
@@ -216,6 +235,7 @@ class FineTuning:
     def _write_model(self) -> None:
         """Write the adapter or the model, the tokenizer and training.json; only the first process writes."""
         weights = collect_weights(self.model, trainable_only=self.args.is_lora)
+        share = self.data_wait.find_largest_share()
         if not self.processes.is_first:
             return
         results = {name: value for name, value in self.tracker.rounds[-1].items() if name != "round"}
@@ -230,7 +250,7 @@ class FineTuning:
         adapters.save_model(distribution.find_inner_model(self.model), weights, self.folders.model)
         self.tokenizer.save_pretrained(self.folders.model)
         write_json(self.folders.model / "training.json", description)
-        self.tracker.finish(results)
+        self.tracker.finish(results | self.data_wait.report(share))
 
     def _print(self, line: str) -> None:
         if self.processes.is_first:

@@ -13,6 +13,7 @@ import argparse
 import math
 import os
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
@@ -25,6 +26,7 @@ from torch.nn.parallel import DistributedDataParallel
 from pipelines.classes import tabulate_scores
 from pipelines.container.hosts import read_hosts
 from pipelines.container.signals import Stopped, StopSignal
+from pipelines.container.torch.data_wait import DataWait
 from pipelines.container.torch.processes import Processes, join_processes
 from pipelines.container.torch.sharded_checkpoints import ShardedCheckpoints
 from pipelines.container.torch.training_state import apply_state, collect_state, collect_weights
@@ -40,6 +42,10 @@ SCORES_FILE, SAMPLE_ROWS = "scores.parquet", 1_000
 """Output file with the scores of this many validation rows. The gate compares them with those of the served model."""
 
 
+Batch = tuple[Tensor, Tensor, Tensor]
+"""Numbers, codes and labels of some rows."""
+
+
 class Rows:
     """The rows of a channel as tensors, in the memory of each process."""
 
@@ -52,11 +58,12 @@ class Rows:
         """Return the number of rows."""
         return len(self.labels)
 
-    def select(self, indices: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def select(self, indices: Tensor) -> Batch:
         """Return numbers, codes and labels of some rows, on the device."""
-        return tuple(
+        numbers, codes, labels = (
             values[indices].to(self._device, non_blocking=True) for values in (self.numbers, self.codes, self.labels)
         )
+        return numbers, codes, labels
 
 
 class Training:
@@ -74,6 +81,7 @@ class Training:
         stop_signal: StopSignal,
     ) -> None:
         self.args, self.processes, self.tracker, self.stop_signal = args, processes, tracker, stop_signal
+        self.data_wait, started_s = DataWait(), time.perf_counter()
         (rows, description), (validation_rows, _) = map(read_channel, (args.train, args.validation))
         try:
             self.inputs = Inputs.fit(rows, description, args.hidden, args.embedding)
@@ -81,6 +89,7 @@ class Training:
             self.validation_rows = Rows(self.inputs, validation_rows, processes.device)
         except KeyError as error:
             raise DataError(f"a channel lacks {error}.", "The step `preprocess` writes the channels.") from None
+        self.data_wait.add_reading(time.perf_counter() - started_s)
         if args.precision == "fp16" and (processes.device.type != "cuda" or args.strategy != "ddp"):
             raise DataError("hyperparameter precision: fp16 needs CUDA and the strategy ddp.", "Use bf16 or fp32.")
         torch.manual_seed(args.seed)  # the same weights on all processes
@@ -114,12 +123,11 @@ class Training:
 
     def _run_epoch(self) -> None:
         """Train on what is left of an epoch, and report its metrics."""
-        state, update_rows = self.state, self.args.batch_rows * self.args.accumulation
+        state = self.state
         order = self._draw_order(state["epoch"])
-        while state["row"] < len(order):
-            rows = order[state["row"] : state["row"] + update_rows]
-            state["loss"] += self._update(rows)
-            state["row"] += len(rows)
+        for rows, batches in self.data_wait.watch(self._read_updates(order)):
+            state["loss"] += self._update(rows, batches)
+            state["row"] += sum(rows)
             state["updates"] += 1
             if state["row"] < len(order):
                 self._save_or_stop()
@@ -133,20 +141,30 @@ class Training:
         state |= {"epoch": state["epoch"] + 1, "row": 0, "loss": 0.0}
         self._save_or_stop()
 
-    def _update(self, rows: Tensor) -> float:
+    def _read_updates(self, order: Tensor) -> Iterator[tuple[list[int], list[Batch]]]:
+        """Yield what is left of an epoch: for each update the rows of its batches, and this process's share of them."""
+        update_rows, processes = self.args.batch_rows * self.args.accumulation, self.processes
+        for rows in order[self.state["row"] :].split(update_rows):
+            batches = rows.split(self.args.batch_rows)
+            shares = [self.rows.select(batch[processes.rank :: processes.count]) for batch in batches]
+            yield list(map(len, batches)), shares
+
+    def _update(self, rows: list[int], batches: list[Batch]) -> float:
         """Update the weights once; return the sum of the losses of the rows of all processes.
+
+        Args:
+            rows: number of rows of each batch, on all processes together.
+            batches: this process's share of each batch.
 
         Raises:
             DataError: the loss or the gradient is not a number.
         """
         processes, loss_sum = self.processes, torch.zeros((), device=self.processes.device)
-        batches = rows.split(self.args.batch_rows)
-        for number, batch in enumerate(batches, 1):
-            numbers, codes, labels = self.rows.select(batch[processes.rank :: processes.count])
+        for number, (numbers, codes, labels) in enumerate(batches, 1):
             with synchronize(self.model, number == len(batches)):
                 loss = compute_loss(self.inputs.task, self._compute_output(numbers, codes), labels)
                 # DDP and FSDP take the mean of the gradients of the processes, so the sum has to be divided by rows.
-                self.scaler.scale(loss * (processes.count / len(rows))).backward()
+                self.scaler.scale(loss * (processes.count / sum(rows))).backward()
             loss_sum += loss.detach()
         self.scaler.unscale_(self.optimizer)
         gradient = nn.utils.clip_grad_norm_(self.model.parameters(), self.args.max_gradient or math.inf)
@@ -212,6 +230,8 @@ class Training:
         apply_state(self.model, self.optimizer, values)
         self.scaler.load_state_dict(state.pop("scaler"))
         self.tracker.rounds = list(state.pop("rounds"))
+        if "data_wait" in state:  # a checkpoint of an earlier version has none
+            self.data_wait.load_state_dict(state.pop("data_wait"))
         self.state = state
         if self.processes.is_first:
             sys.stderr.write(f"resuming after update {state['updates']}, in epoch {state['epoch']}\n")
@@ -223,7 +243,8 @@ class Training:
         exit_code, is_due_anywhere = self.processes.find_largest(self.stop_signal.exit_code, int(is_due))
         if exit_code or is_due_anywhere:
             features = {"features": self.inputs.features, "scaler": self.scaler.state_dict()}
-            state = {**self.state, **features, "rounds": self.tracker.rounds}
+            records = {"rounds": self.tracker.rounds, "data_wait": self.data_wait.state_dict()}
+            state = {**self.state, **features, **records}
             self.checkpoints.save(self.state["updates"], collect_state(self.model, self.optimizer), state)
             self.tracker.flush()  # after the checkpoint, so that a slow MLflow server does not delay it
             sys.stdout.flush()
@@ -264,10 +285,12 @@ def fit(
         tracker_class = Tracker if processes.is_first else SilentTracker
         tracker = tracker_class(args.output_data_dir, os.environ.get("TRAINING_JOB_NAME", "local"), experiment)
         tracker.start({**hyperparameters, "processes": processes.count})
-        model = Training(args, identity, processes, tracker, stop_signal).run()
+        training = Training(args, identity, processes, tracker, stop_signal)
+        model = training.run()
+        share = training.data_wait.find_largest_share()
         if model:
             model.save(args.model_dir)
             rows = read_channel(args.validation)[0].head(SAMPLE_ROWS)[list(model.inputs.features)]
             rows.join(tabulate_scores(model.score(rows))).to_parquet(args.output_data_dir / SCORES_FILE)
             results = {f"last_{name}": value for name, value in tracker.rounds[-1].items() if name != "round"}
-            tracker.finish(results)
+            tracker.finish(results | training.data_wait.report(share))

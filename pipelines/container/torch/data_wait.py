@@ -63,6 +63,15 @@ class DataWait:
             if close := getattr(iterator, "close", None):
                 close()
 
+    def add_reading(self, seconds: float) -> None:
+        """Add the time before the first batch in which the training read its data.
+
+        With an accelerator, only a part of the steps is measured, so the same part of this time is added.
+        """
+        measured_s = seconds / (MEASUREMENT_INTERVAL if self._synchronize else 1)
+        self._waited_s += measured_s
+        self._total_s += measured_s
+
     @property
     def share(self) -> float:
         """Share of the measured time in which the training waited, from 0 to 1; 0 before the first step."""

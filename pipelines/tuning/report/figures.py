@@ -15,7 +15,7 @@ from pipelines.pages.drawing import CANDIDATE_COLOR, CHAMPION_COLOR, REFERENCE_C
 from pipelines.tuning.report.results import TuningResult
 from pipelines.tuning.space import Range
 
-STATE_COLORS = {"complete": CANDIDATE_COLOR, "pruned": REFERENCE_COLOR, "failed": "#c4281c"}
+STATE_COLORS = {"complete": CANDIDATE_COLOR, "pruned": REFERENCE_COLOR, "stopped": "#d9a400", "failed": "#c4281c"}
 MAX_CURVES = 200
 """Largest number of trials whose losses are drawn by round: the newest."""
 TICKS = 5
@@ -32,7 +32,7 @@ def draw_figures(folder: Path, result: TuningResult, importance: Mapping[str, fl
 def draw_history(path: Path, result: TuningResult) -> Path:
     """Draw the objective of each trial, and the best so far."""
     figure, axis = _create_axes(f"Mean {result.best.metric} of the folds, by trial", (8.5, 4.2))
-    for state in ("pruned", "complete"):
+    for state in ("stopped", "pruned", "complete"):
         points = [
             (trial.number, trial.loss) for trial in result.trials if trial.state == state and trial.loss is not None
         ]
@@ -60,7 +60,7 @@ def draw_history(path: Path, result: TuningResult) -> Path:
 
 
 def draw_rounds(path: Path, result: TuningResult) -> Path:
-    """Draw the objective of each trial by round; pruned trials end where they were stopped."""
+    """Draw the objective of each trial by round; the curves of pruned and stopped trials end with a cross."""
     figure, axis = _create_axes(f"Mean {result.best.metric} of the folds, by round", (8.5, 4.2))
     trials = [trial for trial in result.trials if trial.rounds][-MAX_CURVES:]
     for trial in trials:
@@ -69,9 +69,9 @@ def draw_rounds(path: Path, result: TuningResult) -> Path:
         if is_best:
             style = {"color": CHAMPION_COLOR, "linewidth": 2.2, "zorder": 4, "label": f"winner, trial {trial.number}"}
         axis.plot(list(trial.rounds), list(trial.rounds.values()), **style)
-        if trial.state == "pruned":
+        if trial.state in {"pruned", "stopped"}:
             last = max(trial.rounds)
-            axis.plot(last, trial.rounds[last], "x", color=STATE_COLORS["pruned"], markersize=5)
+            axis.plot(last, trial.rounds[last], "x", color=STATE_COLORS[trial.state], markersize=5)
     _limit_vertical_axis(axis, [value for trial in trials for value in trial.rounds.values()])
     axis.set_xlabel("round")
     axis.set_ylabel(result.best.metric)

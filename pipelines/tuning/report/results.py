@@ -23,6 +23,9 @@ from pipelines.tuning.trials.process import LOG_FILE, ObjectiveLog
 from pipelines.tuning.trials.progress import raise_missing_objective
 from pipelines.tuning.warm_start import BEST_FILE, PARAMETER_PREFIX, TRIALS_FILE
 
+STOPPED = "stopped"
+"""State of a trial that a limit, such as the budget of a SageMaker tuning, or a person stopped. On this machine, limits
+stop no trial."""
 DEFAULT_METRIC = "loss"
 """Name of the objective of a script that does not name it in folds.json."""
 
@@ -33,7 +36,7 @@ class TrialResult:
 
     number: int
     state: str
-    """complete, pruned or failed."""
+    """complete, pruned, stopped or failed."""
     objective: float | None
     """Mean loss of the folds at the best round; None if the trial was not completed."""
     rounds: dict[int, float]
@@ -83,9 +86,9 @@ class TuningResult:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Number of trials (`trials`), and of those that are complete, pruned and failed."""
+        """Number of trials (`trials`), and of those that are complete, pruned, stopped by a limit, and failed."""
         counts = Counter(trial.state for trial in self.trials)
-        return {"trials": len(self.trials), **{name: counts[name] for name in STATE_NAMES.values()}}
+        return {"trials": len(self.trials), **{name: counts[name] for name in (*STATE_NAMES.values(), STOPPED)}}
 
     @property
     def record(self) -> TuningRecord:
@@ -94,6 +97,7 @@ class TuningResult:
             name=self.name,
             trials=len(self.trials),
             earlier_trials=self.earlier_trials,
+            stopped=self.counts[STOPPED],
             strategy=self.plan.strategy,
             metric=self.best.metric,
             objective=self.objective,

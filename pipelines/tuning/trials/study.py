@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import math
 import os
+import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import optuna
@@ -63,9 +65,14 @@ class Tuning:
     request: Request
     study: optuna.Study
     runs: TuningRuns
+    prepare_report: Callable[[], object] = lambda: None
+    """Called in a thread when no further trial is started and the last ones run: a core may be idle then. Before,
+    a thread could delay the trials, and could hold a lock while a process is forked."""
     running: list[RunningTrial] = field(default_factory=list)
     failures: int = 0
     """Number of trials that failed in this process."""
+    is_preparing: bool = False
+    """Whether `prepare_report` was called."""
 
     def __post_init__(self) -> None:
         """Find the trials that an earlier process did not finish."""
@@ -101,6 +108,9 @@ class Tuning:
         while len(self.running) < self.request.plan.parallel and not relay.has_signal:
             trial = self._choose_trial()
             if trial is None:
+                if self.running and not self.is_preparing:
+                    self.is_preparing = True
+                    threading.Thread(target=self.prepare_report, daemon=True).start()
                 break
             self.running.append(self._start(trial, relay))
         return bool(self.running)

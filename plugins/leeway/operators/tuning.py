@@ -23,8 +23,8 @@ class TuningOperator(SageMakerJobOperator, SageMakerTuningOperator):
     The tuning job's name depends on DAG, run, task and map index. After a retry, a cleared task or a killed worker, the
     task finds the tuning job, and waits for it or, if it completed, collects its winner. If it failed or was stopped,
     the next one runs only the trials that are left, and with the strategies bayesian and random it learns from the
-    earlier trials. So no trial is paid for twice, except with the strategy grid: a grid begins again with all trials.
-    The task waits in the triggerer, and its log has a line for each trial that starts or ends. If a person clears the
+    earlier trials. What is left of a grid may take several tuning jobs, one after the other. So no finished trial is
+    paid for twice. The task waits in the triggerer, and its log has a line for each trial that starts or ends. If a person clears the
     task or marks its state, the tuning job and its trials are stopped. Each trial is a row in the ledger of costs, and
     an MLflow run below the run of the tuning. Idempotent.
 
@@ -75,8 +75,8 @@ class TuningOperator(SageMakerJobOperator, SageMakerTuningOperator):
 
     Returns:
         tuning_job, tuning_job_arn, status; of the winner training_job, hyperparameters, objective; of all attempts
-        together trials, stopped, failed, attempts, cost_usd; record (for `tuning` of SpotTrainingOperator);
-        run_id (of the tuning's MLflow run; empty if there is none).
+        together trials, pruned, stopped (by a limit or a person), failed, attempts, cost_usd; record (for `tuning` of
+        SpotTrainingOperator); run_id (of the tuning's MLflow run; empty if there is none).
     """
 
     job_task_class = TuningTask

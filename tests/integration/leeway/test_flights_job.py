@@ -68,12 +68,13 @@ def test_job_trains_the_same_model_as_the_local_training(
 
 
 @pytest.mark.parametrize(
-    "after_s", [2.5, *(pytest.param(second / 2, marks=pytest.mark.soak) for second in range(1, 9))]
+    ("after_s", "sharded_channels"),
+    [(2.5, []), (2.5, ["train"]), *(pytest.param(second / 2, [], marks=pytest.mark.soak) for second in range(1, 9))],
 )
 def test_job_on_two_hosts_trains_the_same_model_though_it_is_interrupted(
-    drydock, flights_fields, trained, make_spot_task, context, start, finish, tmp_path, after_s
+    drydock, flights_fields, trained, make_spot_task, context, start, finish, tmp_path, after_s, sharded_channels
 ):
-    fields = {**flights_fields, "instance_count": "2", "image_uri": "image"}
+    fields = {**flights_fields, "instance_count": "2", "image_uri": "image", "sharded_channels": sharded_channels}
     deferral = start(make_spot_task(**fields), context)
     name = deferral.trigger.wait.job_name
     post_to_drydock(drydock, "interrupt", job=name, after_s=after_s, no_capacity_s=0.1)
@@ -89,6 +90,11 @@ def test_job_on_two_hosts_trains_the_same_model_though_it_is_interrupted(
         (model / file).write_bytes(content)
     rows, _ = read_channel(trained.data / "features" / "validation")
     scores = [load(folder).score(rows) for folder in (model, trained.data / "model")]
+    if sharded_channels:
+        shares = [int(line.split()[3]) for line in drydock.read_log(name) if line.endswith(" rows, from S3")]
+        assert 0 < min(shares) < max(shares) < trained.features.rows_train, "each host has read only its share"
+        assert abs(scores[0] - scores[1]).mean() <= 1e-3
+        return
     assert abs(scores[0] - scores[1]).max() <= 1e-6
 
 
@@ -110,10 +116,14 @@ def test_another_number_of_hosts_is_another_job_with_the_same_checkpoints(
 
 
 def test_a_channel_with_fewer_objects_than_hosts_is_refused(
-    drydock, flights_fields, make_spot_task, context, start, finish
+    drydock, flights_fields, make_spot_task, context, start, finish, tmp_path
 ):
-    """The channel has one object. SageMaker would start a host without data, and bill it."""
-    fields = {**flights_fields, "image_uri": "image", "sharded_channels": ["train"]}
+    """The channel has one object of another program. SageMaker would start a host without data, and bill it."""
+    folder = tmp_path / "train"
+    folder.mkdir()
+    (folder / "rows.csv").write_text("late\n1\n")
+    channels = {**flights_fields["channels"], "train": str(folder)}
+    fields = {**flights_fields, "image_uri": "image", "sharded_channels": ["train"], "channels": channels}
     with pytest.raises(AirflowFailException, match="the channel train has 1 objects, which are divided among 2"):
         make_spot_task(**fields, instance_count=2).execute(context)
     with pytest.raises(

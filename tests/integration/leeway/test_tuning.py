@@ -16,6 +16,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException, TaskD
 from leeway.hooks.sagemaker.wait_for_job import WAITER_TAG
 from leeway.hooks.tuning import trials as tuning_trials
 from leeway.hooks.tuning.rounds import read_rounds
+from leeway.hooks.tuning.trials import list_summaries
 from leeway.operators.tuning import TuningOperator
 from leeway.triggers.job import JobTrigger
 
@@ -121,6 +122,7 @@ def test_tuning_completes_and_returns_the_winner(drydock, tuning_project, make_t
         "name": name,
         "trials": 3,
         "earlier_trials": 0,
+        "stopped": 0,
         "strategy": "random",
         "metric": "logloss",
         "objective": result["objective"],
@@ -187,7 +189,7 @@ def test_stopped_tuning_goes_on_with_the_trials_that_are_left(
     with pytest.raises(AirflowException, match="was stopped by somebody") as error:
         finish(make_task(), first)
     assert type(error.value) is AirflowException
-    finished = describe(drydock, name)["ObjectiveStatusCounters"]["Succeeded"]
+    finished = describe(drydock, name)["TrainingJobStatusCounters"]["Completed"]
     second = start(make_task(), context)
     next_job = describe(drydock, second.trigger.wait.job_name)
     assert next_job["HyperParameterTuningJobConfig"]["ResourceLimits"]["MaxNumberOfTrainingJobs"] == 4 - finished
@@ -197,12 +199,37 @@ def test_stopped_tuning_goes_on_with_the_trials_that_are_left(
     }
     result = finish(make_task(), second)
     assert (result["tuning_job"], result["attempts"]) == (f"{name[:-1]}2", 2)
-    assert result["trials"] - result["stopped"] >= 4 - result["stopped"]
+    assert result["trials"] - result["stopped"] == 4, "a trial that the end of the tuning job stopped does not count"
+    assert result["record"]["stopped"] == result["stopped"] >= 1 and result["pruned"] == 0
     assert result["objective"] == min(
         job["BestTrainingJob"]["FinalHyperParameterTuningJobObjectiveMetric"]["Value"]
         for job in (describe(drydock, name), describe(drydock, result["tuning_job"]))
         if "BestTrainingJob" in job
     )
+
+
+def test_stopped_grid_goes_on_with_the_points_that_are_left(
+    drydock, tuning_project, make_task, context, start, finish, until
+):
+    space = {"rate": [0.1, 0.2, 0.4], "depth": [1, 2]}
+    write_plan(tuning_project, strategy="grid", space=space, trials=6, parallel=1)
+    first = start(make_task(), context)
+    name = first.trigger.wait.job_name
+    until(lambda: describe(drydock, name)["TrainingJobStatusCounters"]["Completed"] >= 1)
+    drydock.client("sagemaker").stop_hyper_parameter_tuning_job(HyperParameterTuningJobName=name)
+    with pytest.raises(AirflowException, match="was stopped by somebody"):
+        finish(make_task(), first)
+    result = finish(make_task(), start(make_task(), context))
+    points = [
+        json.dumps(summary["TunedHyperParameters"], sort_keys=True)
+        for number in range(1, result["attempts"] + 1)
+        for summary in list_summaries(drydock.client("sagemaker"), f"{name[:-1]}{number}", LOG)
+        if summary["TrainingJobStatus"] == "Completed"
+    ]
+    assert len(points) == len(set(points)) == 6, "each point was tried, and none is paid twice"
+    assert result["trials"] - result["stopped"] == 6 and result["attempts"] >= 2
+    assert result["objective"] == pytest.approx(0.1**2 + 1 / 4)
+    assert make_task().execute(context) == result, "another try starts nothing"
 
 
 def test_more_trials_continue_a_completed_tuning(drydock, tuning_project, make_task, context, start, finish):
@@ -373,7 +400,7 @@ def test_rounds_of_completed_and_stopped_trials_are_in_their_logs(
     stopped = list_trials(drydock, name)[0]
     drydock.stop_job(stopped)
     assert finish(make_task(hyperparameters={"round_s": 0.5}), deferral)["stopped"] == 1
-    trials = tuning_trials.list_trials(drydock.client("sagemaker"), [name], LOG)
+    trials = tuning_trials.list_trials(drydock.client("sagemaker"), [describe(drydock, name)], LOG)
     rounds = read_rounds(drydock.client("logs"), trials, METRIC_REGEX, LOG)
     (completed,) = rounds.keys() - {stopped}
     assert list(rounds[completed]) == [1, 2, 3, 4] and rounds[completed][4] < rounds[completed][1]

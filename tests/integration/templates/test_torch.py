@@ -84,7 +84,7 @@ def test_processes_of_one_host_share_its_checkpoints(make_job: Callable[..., Tor
 
 def test_only_the_first_host_writes(make_job: Callable[..., TorchJob]) -> None:
     job = make_job("job")
-    job.run()
+    log = job.run()
     names = {str(path.relative_to(job.first)) for path in job.first.rglob("*") if path.is_file()}
     records = {"environment.json", "params.json", "resources.json", "rounds.csv", "scores.parquet"}
     assert names == {"model/model.safetensors", "model/inputs.json", *(f"output/data/{name}" for name in records)}
@@ -92,6 +92,8 @@ def test_only_the_first_host_writes(make_job: Callable[..., TorchJob]) -> None:
     with (job.first / "output/data/rounds.csv").open() as file:
         rounds = list(csv.DictReader(file))
     assert [row["round"] for row in rounds] == ["0", "1", "2"]
+    share = json.loads((job.first / "output/data/resources.json").read_text())["data_wait_share"]
+    assert 0 < share < 1 and f"data_wait_share={share:.3f};" in log, "the ledger of costs reads the log"
     losses = [float(row["validation-logloss"]) for row in rounds]
     assert losses == sorted(losses, reverse=True), "it learns"
 

@@ -6,6 +6,7 @@ import os
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from airflow.providers.amazon.aws.hooks.s3 import S3Hook
@@ -24,6 +25,9 @@ from pipelines.code_files import find_project
 from pipelines.costs.job_records import LONGEST_TRAINING_S
 from pipelines.errors import LeewayError
 from pipelines.versioning.git import describe_commit, read_workspace_commit
+
+FEATURE_FILE = "data.parquet"
+"""Name of the file that the step `preprocess` writes to the folder of a channel."""
 
 
 class ScriptTask(JobTask):
@@ -103,11 +107,35 @@ class ScriptTask(JobTask):
         draft = job_inputs.build_inputs(image, hyperparameters, placeholder, program, draft_channels, sharded_channels)
         self.check_request(bucket, draft)
         uploader.check_channels(fields.channels.values())
-        for name in sharded_channels:
-            uploader.check_shards(name, fields.channels[name], self.parse_count_field("instance_count"))
-        code = uploader.upload_bundle(self.project_folder, fields.entry_point, fields.bundle)
-        channels = {name: uploader.upload_channel(channel) for name, channel in fields.channels.items()}
+        with TemporaryDirectory(prefix="leeway-parts-") as folder:
+            sources = dict(fields.channels) | self._divide_channels(sharded_channels, Path(folder))
+            for name in sharded_channels:
+                uploader.check_shards(name, sources[name], self.parse_count_field("instance_count"))
+            code = uploader.upload_bundle(self.project_folder, fields.entry_point, fields.bundle)
+            channels = {name: uploader.upload_channel(source) for name, source in sources.items()}
         return job_inputs.build_inputs(image, hyperparameters, code, program, channels, sharded_channels)
+
+    def _divide_channels(self, names: Sequence[str], folder: Path) -> dict[str, str]:
+        """Divide the rows of those channels that have one object, the file of the step `preprocess`.
+
+        They are also divided for one host, so that a training finds its checkpoints whatever the number of hosts.
+
+        Args:
+            names: names of the channels whose objects are divided among the hosts.
+            folder: folder for the parts.
+
+        Returns:
+            Channel name to the folder of the parts, for each channel that was divided.
+
+        Raises:
+            AirflowFailException: a file cannot be divided. A retry cannot help.
+        """
+        parts = {}
+        for name in names:
+            channel = Path(self.fields.channels[name]).absolute()
+            if [path.name for path in channel.rglob("*")] == [FEATURE_FILE]:
+                parts[name] = self.step_hook.run("divide", {"channel": channel, "parts": folder / name})["parts"]
+        return parts
 
     def load_section(self, step: str) -> dict[str, Any]:
         """Return a section of the model's parameters.

@@ -20,9 +20,10 @@ from leeway.hooks.step.hook import Logger
 from leeway.hooks.training.inputs import INPUTS
 from leeway.hooks.tuning.failures import make_error_without_winner, make_tuning_error
 from leeway.hooks.tuning.folds import read_folds
-from leeway.hooks.tuning.requests import TuningTemplate, count_earlier_trials, count_finished_trials, get_number
+from leeway.hooks.tuning.requests import TuningTemplate, count_earlier_trials, get_number
 from leeway.hooks.tuning.rounds import find_undefined_objective, read_rounds
-from leeway.hooks.tuning.trials import Trial, find_best, list_trials
+from leeway.hooks.tuning.trials import Trial, find_best, list_summaries, list_trials
+from leeway.hooks.tuning.tried import add_summaries, count_finished_trials
 from pipelines.costs.job_records import to_training_record
 
 
@@ -58,19 +59,28 @@ class TuningAttempts(Attempts):
         """
         if not self.template.has_same_search(job):
             return False
-        if self.template.plan.strategy == "grid":
-            return True
         earlier_jobs = self._list_earlier_jobs(get_number(job))
+        if self.template.plan.strategy == "grid":
+            if get_job_status(job) == "Completed":  # else, the next tuning job tries the points that are left
+                return self.template.count_points_left([*earlier_jobs, self._add_summaries(job)]) == 0
+            return self.template.has_same_grid(job, earlier_jobs)
         limit = job["HyperParameterTuningJobConfig"]["ResourceLimits"].get("MaxNumberOfTrainingJobs")
         if limit == self.template.count_trials_left(earlier_jobs):
             return True
-        finished_count = sum(map(count_finished_trials, [*earlier_jobs, job]))
-        return get_job_status(job) == "Completed" and finished_count >= self.template.plan.count_trials()
+        if get_job_status(job) != "Completed":
+            return False
+        finished_count = sum(map(count_finished_trials, [*earlier_jobs, self._add_summaries(job)]))
+        return finished_count >= self.template.plan.count_trials()
 
     def _list_earlier_jobs(self, number: int) -> list[Job]:
-        """Return the ended tuning jobs of this search before the one with a number, oldest first."""
+        """Return the ended tuning jobs of this search before the one with a number, with trials, oldest first."""
         jobs = [self.jobs.describe(self.jobs.build_name(earlier)) for earlier in range(1, number)]
-        return [job for job in jobs if job and not is_live(job) and self.template.has_same_search(job)]
+        return [
+            self._add_summaries(job) for job in jobs if job and not is_live(job) and self.template.has_same_search(job)
+        ]
+
+    def _add_summaries(self, job: Job) -> Job:
+        return add_summaries(job, list_summaries(self.jobs.hook.conn, get_job_name(job), self.log))
 
     def _make_error(self, job: Job, event: WaitEvent) -> AirflowException | None:
         trials = self._list_trials([job])
@@ -103,9 +113,9 @@ class TuningAttempts(Attempts):
         prices = self.costs.require_budget([self.template.machine], trials)
         name, request = self.jobs.build_name(number), self.template.build_request(earlier_jobs, number)
         if earlier_jobs:
-            finished_count = sum(map(count_finished_trials, earlier_jobs))
+            kept_count = max(0, self.template.plan.count_trials() - trials)
             self.log.info(
-                "%d trials of %s are kept; %d are left", finished_count, get_job_name(earlier_jobs[-1]), trials
+                "%d trials until %s are kept; %d are left", kept_count, get_job_name(earlier_jobs[-1]), trials
             )
         definition = request["TrainingJobDefinition"]
         # The environment does not count as an input, so that a try with another trace finds this job, too.
@@ -155,7 +165,7 @@ class TuningAttempts(Attempts):
         return self.costs.charge(records) if records else {"jobs": [], "cost_usd": 0.0}
 
     def _list_trials(self, attempts: Sequence[Job]) -> list[Trial]:
-        return list_trials(self.jobs.hook.conn, [get_job_name(job) for job in attempts], self.log)
+        return list_trials(self.jobs.hook.conn, attempts, self.log)
 
     def _build_result(self, job: Job, attempts: Sequence[Job]) -> dict[str, Any]:
         """Charge all trials, record the tuning, and return the task's result."""
@@ -168,7 +178,7 @@ class TuningAttempts(Attempts):
         if winner is None:
             raise make_error_without_winner(job, trials, self._find_undefined_objective(trials))
         tuning = self._record(job, searches, trials, winner, costs)
-        states = [get_job_status(trial.job) for trial in trials]
+        states = [trial.state for trial in trials]
         return {
             "tuning_job": get_job_name(job),
             "tuning_job_arn": job["HyperParameterTuningJobArn"],
@@ -177,8 +187,9 @@ class TuningAttempts(Attempts):
             "hyperparameters": tuning["record"]["hyperparameters"],
             "objective": winner.objective,
             "trials": len(trials),
-            "stopped": states.count("Stopped"),
-            "failed": states.count("Failed"),
+            "pruned": states.count("pruned"),
+            "stopped": states.count("stopped"),
+            "failed": states.count("failed"),
             "attempts": len(attempts),
             "cost_usd": charge["cost_usd"],
             "record": tuning["record"],

@@ -10,6 +10,8 @@ from leeway.hooks.sagemaker.description import get_job_name
 from leeway.hooks.sagemaker.machines import Machine
 from leeway.hooks.sagemaker.named_jobs import MAX_NAMES, NamedJobs, contains
 from leeway.hooks.sagemaker.request_checks import merge_config
+from leeway.hooks.tuning.grid import Point, count_points_left, find_next_grid
+from leeway.hooks.tuning.tried import count_finished_trials, list_tried_points
 from pipelines.tuning.plan import PlanSpec
 from pipelines.tuning.sagemaker_job import METRIC_NAME, build_tuning_config
 
@@ -59,12 +61,15 @@ class TuningTemplate:
         """Return the request of an attempt, without a name.
 
         Args:
-            earlier_jobs: the task's earlier tuning jobs of the same search, oldest first. Their trials that have an
-                objective are not run again.
+            earlier_jobs: the task's earlier tuning jobs of the same search with their trials, oldest first. Their
+                trials that have an objective are not run again, unless a limit stopped them.
             number: number of the attempt, from 1. Without a warm start, an equal seed would give equal trials.
         """
         training, plan = self.training, self.plan
         trials = self.count_trials_left(earlier_jobs)
+        if plan.strategy == "grid":
+            plan = plan.model_copy(update={"space": find_next_grid(plan.space, self._list_tried_points(earlier_jobs))})
+            trials = plan.count_trials()
         hyperparameters = training["HyperParameters"]
         request = {
             "HyperParameterTuningJobConfig": build_tuning_config(plan, hyperparameters, trials, plan.seed + number - 1),
@@ -74,11 +79,21 @@ class TuningTemplate:
         return merge_config(request, self.config) | self._build_warm_start(earlier_jobs)
 
     def count_trials_left(self, earlier_jobs: Sequence[Mapping[str, Any]]) -> int:
-        """Return the number of trials of the next attempt, at least 1. A grid starts again."""
-        total = self.plan.count_trials()
+        """Return the number of trials that are left, at least 1. Of a grid, the next attempt may run only some."""
         if self.plan.strategy == "grid":
-            return total
-        return max(1, total - sum(map(count_finished_trials, earlier_jobs)))
+            return max(1, self.count_points_left(earlier_jobs))
+        return max(1, self.plan.count_trials() - sum(map(count_finished_trials, earlier_jobs)))
+
+    def count_points_left(self, jobs: Sequence[Mapping[str, Any]]) -> int:
+        """Return the number of points of a grid that tuning jobs with trials have not tried."""
+        return count_points_left(self.plan.space, self._list_tried_points(jobs))
+
+    def has_same_grid(self, job: Mapping[str, Any], earlier_jobs: Sequence[Mapping[str, Any]]) -> bool:
+        """Return whether a tuning job tries the points that an attempt after earlier ones tries."""
+        return _select_search(job) == _select_search(self.build_request(earlier_jobs))
+
+    def _list_tried_points(self, jobs: Sequence[Mapping[str, Any]]) -> set[Point]:
+        return {point for job in jobs for point in list_tried_points(job, list(self.plan.space))}
 
     def has_same_search(self, job: Mapping[str, Any]) -> bool:
         """Return whether the trials of a described tuning job are those of this search; it may have other limits."""
@@ -94,10 +109,22 @@ class TuningTemplate:
             static_values == own_definition["StaticHyperParameters"]
             and all(contains(definition.get(name), own_definition[name]) for name in INPUTS)
             and _get_instance_count(definition) == _get_instance_count(own_definition)
-            and _select_search(job) == _select_search(request)
+            and self._has_same_space(job, request)
             and job["HyperParameterTuningJobConfig"].get("RandomSeed") == self.plan.seed + get_number(job) - 1
             and self._has_same_parents(job, request)
         )
+
+    def _has_same_space(self, job: Mapping[str, Any], request: Mapping[str, Any]) -> bool:
+        """Return whether a tuning job has the search of the request. Of a grid, it may have only some values."""
+        search, own_search = _select_search(job), _select_search(request)
+        if self.plan.strategy != "grid":
+            return search == own_search
+        grid, own_grid = (
+            _list_categories(search.pop("ParameterRanges")),
+            _list_categories(own_search.pop("ParameterRanges")),
+        )
+        has_own_values = grid.keys() == own_grid.keys() and all(grid[name] <= own_grid[name] for name in grid)
+        return search == own_search and has_own_values
 
     def _has_same_parents(self, job: Mapping[str, Any], request: Mapping[str, Any]) -> bool:
         """Return whether a tuning job learns from the same tuning jobs of other tasks as the request of this search.
@@ -128,7 +155,7 @@ class TuningTemplate:
         """Return WarmStartConfig; empty if the search starts from no tuning job, or its strategy does not learn."""
         if self.plan.strategy not in LEARNING_STRATEGIES:
             return {}
-        own_jobs = [get_job_name(job) for job in earlier_jobs if count_finished_trials(job)]
+        own_jobs = [get_job_name(job) for job in earlier_jobs if _has_objectives(job)]
         names = [*self.parents, *own_jobs][-MAX_PARENTS:]
         if not names:
             return {}
@@ -151,11 +178,6 @@ def _list_parents(job: Mapping[str, Any]) -> list[str]:
     """Return the names of the tuning jobs that a described or requested tuning job learns from."""
     parents = job.get("WarmStartConfig", {}).get("ParentHyperParameterTuningJobs", [])
     return [str(parent["HyperParameterTuningJobName"]) for parent in parents]
-
-
-def count_finished_trials(job: Mapping[str, Any]) -> int:
-    """Return how many trials of a described tuning job have an objective."""
-    return int(job.get("ObjectiveStatusCounters", {}).get("Succeeded", 0))
 
 
 def count_earlier_trials(
@@ -185,6 +207,15 @@ def _select_search(job: Mapping[str, Any]) -> dict[str, Any]:
     search = {name: config[name] for name in SEARCH if name in config}
     ranges = search.get("ParameterRanges", {})
     return {**search, "ParameterRanges": {kind: items for kind, items in ranges.items() if items}}
+
+
+def _list_categories(ranges: Mapping[str, Any]) -> dict[str, set[str]]:
+    return {item["Name"]: set(item["Values"]) for item in ranges.get("CategoricalParameterRanges", [])}
+
+
+def _has_objectives(job: Mapping[str, Any]) -> bool:
+    """Return whether a later tuning job can learn from a tuning job."""
+    return bool(job.get("ObjectiveStatusCounters", {}).get("Succeeded", 0))
 
 
 def _get_instance_count(definition: Mapping[str, Any]) -> Any:

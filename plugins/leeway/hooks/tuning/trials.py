@@ -9,11 +9,12 @@ from typing import Any
 from leeway.hooks.sagemaker.aws_errors import call_with_retries
 from leeway.hooks.sagemaker.description import get_job_name, get_job_status
 from leeway.hooks.step.hook import Logger
+from leeway.hooks.tuning.tried import find_stopped_trials
 from pipelines.tuning.sagemaker_job import parse_values
 from pipelines.tuning.space import Range, Value
 
-STATES = {"Completed": "complete", "Stopped": "stopped", "Failed": "failed"}
-"""Maps each status of a trial's training job to the trial's state in the record."""
+STATES = {"Completed": "complete", "Stopped": "pruned", "Failed": "failed"}
+"""Maps each status of a trial's training job to the trial's state in the record, unless a limit stopped it."""
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,13 @@ class Trial:
     tuning_job: str
     summary: Mapping[str, Any]
     job: Mapping[str, Any]
+    is_stopped: bool = False
+    """Whether a limit or a person stopped it, and not early stopping or Hyperband."""
+
+    @property
+    def state(self) -> str:
+        """How it ended: complete, pruned, stopped or failed."""
+        return "stopped" if self.is_stopped else STATES[get_job_status(self.job)]
 
     @property
     def name(self) -> str:
@@ -51,7 +59,7 @@ class Trial:
         """Return the trial for the step `record_tuning`; `rounds` has the objective of each round."""
         return {
             "name": self.name,
-            "state": STATES[get_job_status(self.job)],
+            "state": self.state,
             "objective": self.objective,
             "hyperparameters": parse_values(space, self.summary.get("TunedHyperParameters", {})),
             "cost_usd": cost_usd,
@@ -61,26 +69,37 @@ class Trial:
         }
 
 
-def list_trials(client: Any, tuning_jobs: Sequence[str], log: Logger) -> list[Trial]:
+def list_trials(client: Any, tuning_jobs: Sequence[Mapping[str, Any]], log: Logger) -> list[Trial]:
     """Return the trials of tuning jobs, in the order of their names.
 
     Args:
         client: boto3 client of SageMaker.
-        tuning_jobs: names of the tuning jobs, oldest first.
+        tuning_jobs: descriptions of the tuning jobs, oldest first.
         log: log of the task.
     """
     return [trial for tuning_job in tuning_jobs for trial in _list_trials_of_job(client, tuning_job, log)]
 
 
-def _list_trials_of_job(client: Any, tuning_job: str, log: Logger) -> Iterator[Trial]:
-    for summary in call_with_retries(lambda: list(_list_summaries(client, tuning_job)), log):
+def list_summaries(client: Any, tuning_job: str, log: Logger) -> list[Mapping[str, Any]]:
+    """Return the entries of a tuning job's trials in SageMaker's list, in the order of their names."""
+    return call_with_retries(lambda: list(_list_summaries(client, tuning_job)), log)
+
+
+def _list_trials_of_job(client: Any, tuning_job: Mapping[str, Any], log: Logger) -> Iterator[Trial]:
+    tuning_name = get_job_name(tuning_job)
+    summaries = list_summaries(client, tuning_name, log)
+    stopped_names = find_stopped_trials(tuning_job, summaries)
+    for summary in summaries:
         name = summary["TrainingJobName"]
         job = call_with_retries(lambda name=name: client.describe_training_job(TrainingJobName=name), log)  # type: ignore[misc]
-        yield Trial(tuning_job, summary, job)
+        yield Trial(tuning_name, summary, job, name in stopped_names)
 
 
 def find_best(trials: Sequence[Trial]) -> Trial | None:
-    """Return the complete trial with the lowest objective, the first of several; None if no trial is complete."""
+    """Return the complete trial with the lowest objective, the first of several; None if no trial is complete.
+
+    A trial that was pruned or stopped never wins: its last objective is not that of its best round.
+    """
     complete_trials = [trial for trial in trials if trial.is_complete]
     return min(complete_trials, key=lambda trial: (trial.objective, trial.name), default=None)
 

@@ -15,20 +15,28 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from pipelines.defaults.channels import read_channel
 from pipelines.defaults.model import load
+from pipelines.features.parts import divide_file
 from pipelines.system.files import sha256
 
 ROOT = Path(__file__).parents[4]
 HOSTS = ["localhost", "127.0.0.1"]
 """Two names of this machine; macOS has no other loopback addresses."""
+FOUR_HOSTS = [*HOSTS, "127.0.0.2", "127.0.0.3"]
+"""Four names of this machine, on Linux."""
 HYPERPARAMETERS = {"num_round": 90, "early_stopping_rounds": 90, "nthread": 1, "checkpoint_s": 0, "verbose_eval": 1}
 ROUNDS = 240
 """Three interruptions come before this round, though up to 64 rounds are in the pipe of the log."""
 BOUND = 1e-6
 """Largest difference of a score between one host and several."""
+DIVIDED_BOUND = 1e-3
+"""Largest mean difference of the scores between one host and several among which S3 divides the rows."""
 
 
 SLOW_STOP = """
@@ -56,8 +64,22 @@ class HostsJob:
 
     def __init__(self, base: Path, features: Path, commands: Any) -> None:
         self.base, self.features, self.commands = base, features, commands
+        self.parts: list[Path] = []
+        """Parts of the training rows, which are divided among the hosts as by S3; empty: each host has all rows."""
         self.first = base / HOSTS[0]
         self.checkpoints = self.first / "checkpoints"
+
+    def divide(self) -> "HostsJob":
+        """Divide the training rows among the hosts of each start."""
+        folder = self.base / "parts"
+        folder.mkdir(parents=True)
+        divide_file(self.features / "train", folder)
+        self.parts = sorted(folder.iterdir())
+        return self
+
+    def score(self) -> Any:
+        """Score the rows of the validation with the model."""
+        return load(self.first / "model").score(read_channel(self.features / "validation")[0])
 
     def start(self, hosts: Sequence[str] = HOSTS, **hyperparameters: Any) -> list[Any]:
         """Start the script on each host."""
@@ -76,9 +98,18 @@ class HostsJob:
         shutil.rmtree(folder / "model", ignore_errors=True)
         shutil.rmtree(folder / "output", ignore_errors=True)
         (folder / "output").mkdir(parents=True)  # SageMaker makes it
+        train = self.features / "train"
+        if self.parts:
+            train = folder / "input"
+            shutil.rmtree(train, ignore_errors=True)
+            train.mkdir()
+            for part in self.parts[list(hosts).index(name) :: len(hosts)]:
+                shutil.copy(part, train)
+        distribution = "ShardedByS3Key" if self.parts else "FullyReplicated"
         env = {
             "SAGEMAKER_BASE_DIR": str(folder),
-            "SM_CHANNEL_TRAIN": str(self.features / "train"),
+            "SM_INPUT_DATA_CONFIG": json.dumps({"train": {"S3DistributionType": distribution}}),
+            "SM_CHANNEL_TRAIN": str(train),
             "SM_CHANNEL_VALIDATION": str(self.features / "validation"),
             "SM_HOSTS": json.dumps(list(hosts)),
             "SM_CURRENT_HOST": name,
@@ -117,7 +148,23 @@ def limit_pipe(process: Any) -> None:
         fcntl.fcntl(process.stdout, fcntl.F_SETPIPE_SZ, 4_096)
 
 
-def test_two_hosts_train_the_model_of_one(make_job: Callable[[str], HostsJob]) -> None:
+def count_rows(files: Sequence[Path]) -> int:
+    """Count the rows of Parquet files."""
+    return sum(pq.ParquetFile(path).metadata.num_rows for path in files)
+
+
+def write_share(job: HostsJob, folder: Path) -> Path:
+    """Write features whose training rows are the share of the first of two hosts, as an ordinary file."""
+    train = job.features / "train" / "data.parquet"
+    share = pd.concat([pd.read_parquet(path) for path in job.parts[::2]], ignore_index=True)
+    schema = pq.read_schema(train)
+    (folder / "train").mkdir(parents=True)
+    pq.write_table(pa.Table.from_pandas(share, schema), folder / "train" / "data.parquet")
+    (folder / "validation").symlink_to(job.features / "validation")
+    return folder
+
+
+def test_two_hosts_train_the_model_of_one(make_job: Callable[[str], HostsJob], tmp_path: Path) -> None:
     one, two = make_job("one"), make_job("two")
     one.run(HOSTS[:1])
     first_log, second_log = two.run()
@@ -133,15 +180,35 @@ def test_two_hosts_train_the_model_of_one(make_job: Callable[[str], HostsJob]) -
     # Only the first host writes. SageMaker merges the folders of the hosts, and equal names would clash.
     second = two.base / HOSTS[1]
     assert not [path for path in second.rglob("*") if path.is_file()]
+    divided, own_share = make_job("divided").divide(), make_job("own share")
+    logs = divided.run()
+    assert [re.findall(r"has (\d+) of (\d+) rows, from S3", log)[0] for log in logs] == [
+        (str(count_rows(divided.parts[number::2])), shares[0][1]) for number in range(2)
+    ]
+    assert np.abs(one.score() - divided.score()).mean() <= DIVIDED_BOUND
+    assert load(divided.first / "model").schema == models[0].schema
+    own_share.features = write_share(divided, tmp_path / "share")
+    own_share.run(HOSTS[:1])
+    assert np.abs(one.score() - own_share.score()).mean() > DIVIDED_BOUND, "the bound finds a host that trains alone"
+    divided.parts.pop()
+    processes = divided.start()
+    for process, log in [(process, process.communicate(timeout=300)[0]) for process in processes]:
+        assert process.returncode == 1
+        assert re.search(r"^the hosts have \d+ rows of the channel train together, but the file", log.splitlines()[-1])
     environment = json.loads((two.first / "output/data/environment.json").read_text())
     assert environment["hosts"] == "2"
     assert "hosts" not in json.loads((one.first / "output/data/environment.json").read_text())
 
 
-@pytest.mark.parametrize("seed", [3, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(10, 18))])
+@pytest.mark.parametrize("seed", [3, 4, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(10, 18))])
 def test_kills_of_either_host_change_no_byte(make_job: Callable[[str], HostsJob], seed: int) -> None:
-    """Each of the hosts is killed at a random moment, then one is stopped. At the end, both train the rest."""
+    """Each of the hosts is killed at a random moment, then one is stopped. At the end, both train the rest.
+
+    With an even seed, S3 divides the rows among the hosts.
+    """
     straight_job, job, generator = make_job("straight"), make_job("killed"), random.Random(seed)
+    if seed % 2 == 0:
+        straight_job, job = straight_job.divide(), job.divide()
     straight_job.run(num_round=ROUNDS, early_stopping_rounds=ROUNDS, checkpoint_s=1_000)
     rounds, victims = 0, generator.sample([0, 1], 2)
     ends = [(victims[0], signal.SIGKILL), (generator.choice([0, 1]), signal.SIGTERM), (victims[1], signal.SIGKILL)]
@@ -174,20 +241,23 @@ def test_the_first_host_waits_until_the_others_have_stopped(commands: Any) -> No
     assert [process.returncode for process in processes] == [143, 143], logs
 
 
-def test_resumes_on_fewer_hosts(make_job: Callable[[str], HostsJob]) -> None:
+@pytest.mark.parametrize(("hosts", "is_divided"), [(HOSTS, False), (FOUR_HOSTS, True)])
+def test_resumes_on_half_of_the_hosts(make_job: Callable[[str], HostsJob], hosts: list[str], is_divided: bool) -> None:
+    if len(hosts) > 2 and sys.platform != "linux":
+        pytest.skip("four names of this machine need Linux")
     one, job = make_job("one"), make_job("elastic")
     one.run(HOSTS[:1], checkpoint_s=1_000)
-    processes = job.start()
+    job = job.divide() if is_divided else job
+    processes = job.start(hosts)
     limit_pipe(processes[0])
     read_until(processes[0], "[5]\t")
     for process in processes:
         process.kill()
         process.communicate()
-    (log,) = job.run(HOSTS[:1])
+    log = job.run(hosts[: len(hosts) // 2])[0]
     assert read_restored_round(log) >= 5
-    rows, _ = read_channel(job.features / "validation")
-    scores = [load(each.first / "model").score(rows) for each in (one, job)]
-    assert np.abs(scores[0] - scores[1]).max() <= BOUND
+    differences = np.abs(one.score() - job.score())
+    assert differences.mean() <= DIVIDED_BOUND if is_divided else differences.max() <= BOUND
 
 
 def test_hosts_with_other_data_are_refused(make_job: Callable[[str], HostsJob]) -> None:

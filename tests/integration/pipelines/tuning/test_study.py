@@ -60,7 +60,7 @@ def test_a_grid_tries_each_point_once_and_finds_the_best(tmp_path: Path, tune: C
     assert tune(parallel=1, **GRID).trials == result.trials
     assert len(list_events(tmp_path, "start")) == 4, "a finished trial has no second run"
     best = read_json(tmp_path / "out/best.json", "tune writes it")
-    assert best["counts"] == {"trials": 4, "complete": 4, "pruned": 0, "failed": 0}
+    assert best["counts"] == {"trials": 4, "complete": 4, "pruned": 0, "stopped": 0, "failed": 0}
     assert (tmp_path / "out/trials.csv").read_text().splitlines()[0].endswith(",param_x")
 
 

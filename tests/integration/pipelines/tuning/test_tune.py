@@ -1,6 +1,8 @@
 """Test the step `tune` with the default training script: it reads no holdout, and its winner can be applied."""
 
 import json
+import os
+import re
 import shutil
 import sys
 from collections.abc import Callable
@@ -20,6 +22,7 @@ from pipelines.tuning.trials.mlflow_runs import TuningRuns
 from pipelines.tuning.winner import read_winner
 from tests.tools.tuning import write_features
 
+TUTORIAL = Path(__file__).parents[4] / "docs/tutorial/tune-flights.md"
 PLAN: dict[str, Any] = {
     "space": {"max_depth": [2, 4], "eta": {"low": 0.1, "high": 0.5, "log": True}},
     "trials": 3,
@@ -137,8 +140,18 @@ def test_a_winner_is_applied_and_a_training_records_it(
         assert result.code == 0, result.err
         return result
 
+    def call_page(line: str) -> SimpleNamespace:
+        """Run a command of the tutorial where a reader runs it: in the project's folder."""
+        folder = project.parents[1]
+        path = os.pathsep.join([str(Path(sys.executable).parent), commands.env["PATH"]])
+        env = {"PATH": path, "LEEWAY_PROJECT": str(folder)}
+        result: SimpleNamespace = commands.run("bash", "-ec", line, cwd=folder, env=env)
+        assert result.code == 0, result.err
+        return result
+
+    report_line, apply_line = re.findall(r"^\$ (python .*)$", TUTORIAL.read_text(), re.MULTILINE)
     tuned = json.loads(call("tune").out)
-    report = call("tune", "report")
+    report = call_page(report_line)
     assert f"{tuned['name']}: 2 trials (random), best logloss" in report.out
     best_file = project / "data/tuning/best.json"
     best = best_file.read_text()
@@ -151,7 +164,7 @@ def test_a_winner_is_applied_and_a_training_records_it(
     assert listed["winner"]["hyperparameters"] == tuned["hyperparameters"] and len(listed["trials"]) == 2
     refused = commands.run(sys.executable, "-m", "pipelines", "tune", "--trials", "9", "report", cwd=project)
     assert refused.code == 2 and "an option before report has no effect. Write it after report." in refused.err
-    assert "eta: not set -> " in call("tune", "apply").out
+    assert "eta: not set -> " in call_page(apply_line).out
     call("train")
     record = read_json(project / "data/training/tuning.json", "train writes it")["tuning"]
     assert (record["name"], record["trials"]) == (tuned["name"], 2)

@@ -35,7 +35,9 @@ def test_lora_trains_the_adapter_alone(make_job: Any, base_model: Path) -> None:
     from peft import PeftModel
 
     digests, job = digest_files(base_model), make_job("lora")
-    job.run(epochs=4)
+    log = job.run(epochs=4)
+    share = json.loads((job.folder / "host-0/output/data/resources.json").read_text())["data_wait_share"]
+    assert 0 < share < 1 and f"data_wait_share={share:.3f};" in log, "the ledger of costs reads the log"
     folder = job.folder / "host-0/model"
     assert {path.name for path in folder.iterdir()} == {
         *("adapter_config.json", "adapter_model.safetensors", "training.json", "tokenizer.json"),

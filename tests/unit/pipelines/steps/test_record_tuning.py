@@ -14,6 +14,7 @@ TRIALS: list[dict[str, Any]] = [
     {
         "name": "t-002",
         "state": "stopped",
+        "objective": 0.1,  # of fewer rounds, so it cannot win
         "hyperparameters": {"eta": 0.2, "booster": "dart"},
         "rounds": {"1": 0.9, "7": 0.8},  # as JSON has them
     },
@@ -37,6 +38,7 @@ def test_record_has_the_winner_and_counts_all_trials(home: Any) -> None:
         "name": "t",
         "trials": 3,
         "earlier_trials": 0,
+        "stopped": 1,
         "strategy": "random",
         "metric": "logloss",
         "objective": 0.5,
@@ -71,24 +73,24 @@ def test_report_shows_all_trials_with_costs_and_importance(tmp_path: Path, home:
     _write_report(tmp_path, spec)
     assert read_winner(tmp_path) == run(spec).record, "`tune apply` gets what the operator's training gets"
     page = (tmp_path / "report.html").read_text()
-    assert "8</b><span>trials: 6 complete, 1 pruned, 1 failed" in page and "eta is 9" in page
+    assert "8</b><span>trials: 6 complete, 0 pruned, 1 stopped by a limit, 1 failed" in page and "eta is 9" in page
     assert "<td>eta 0.4, booster gbtree</td>" in page
     assert "300 s</b><span>of all trials; 0.05 USD" in page
     pictures = {"history.png", "rounds.png", "parallel.png", "importance.png"}
     assert {path.name for path in tmp_path.glob("*.png")} == pictures
     lines = (tmp_path / "trials.csv").read_text().splitlines()
-    assert len(lines) == 9 and lines[2].startswith("1,pruned,,7,7,0.0,stopped after round 7")
+    assert len(lines) == 9 and lines[2].startswith("1,stopped,,7,7,0.0,stopped by a limit or a person after round 7")
 
 
 def test_report_without_losses_by_round_has_no_chart_of_them(tmp_path: Path) -> None:
     _write_report(tmp_path, parse(trials=[TRIALS[0], {**TRIALS[1], "rounds": {}}]))
     assert not (tmp_path / "rounds.png").exists() and "Losses by round" not in (tmp_path / "report.html").read_text()
-    assert ",pruned,,0,,0.0,," in (tmp_path / "trials.csv").read_text()
+    assert ",stopped,,0,,0.0,," in (tmp_path / "trials.csv").read_text()
 
 
 @pytest.mark.parametrize("best", ["t-002", "other"])
-def test_trial_without_an_objective_cannot_be_the_best(best: str) -> None:
-    with pytest.raises(SpecError, match=f"no trial with an objective has the name {best}"):
+def test_trial_that_is_not_complete_cannot_be_the_best(best: str) -> None:
+    with pytest.raises(SpecError, match=f"no complete trial with an objective has the name {best}"):
         parse(best=best)
 
 

@@ -36,6 +36,12 @@ def test_the_refit_is_beside_the_best_of_many() -> None:
     assert RECORD.describe(None, None, []).endswith("(best of 50: optimistic)")
 
 
+def test_stopped_trials_are_counted_and_cannot_be_the_best() -> None:
+    record = RECORD.model_copy(update={"trials": 9, "stopped": 2})
+    text = record.describe(None, None, [])
+    assert text.startswith("9 trials ran, 2 of them stopped by a limit (") and "(best of 7: optimistic)" in text
+
+
 @pytest.mark.parametrize(
     ("trials", "earlier_trials", "text"),
     [
@@ -52,7 +58,7 @@ def test_trials_of_a_warm_start_are_counted_beside_the_own(trials: int, earlier_
 
 
 def test_a_record_of_an_earlier_release_has_no_earlier_trials() -> None:
-    values = RECORD.model_dump(exclude={"earlier_trials"})
+    values = RECORD.model_dump(exclude={"earlier_trials", "stopped"})
     assert TuningRecord.model_validate(values) == RECORD
 
 

@@ -25,7 +25,7 @@ def test_only_the_values_and_the_record_change(tmp_path: Path) -> None:
     after = path.read_text()
     removed = [line for line in before.splitlines() if line not in after.splitlines()]
     assert removed == ["    eta: 0.05", "    reg_lambda: 1.0"], "comments, quotes and all other lines stay"
-    assert after.count("\n") == before.count("\n") + 9
+    assert after.count("\n") == before.count("\n") + 10
     section = yaml.safe_load(after)["train"]
     assert section["tuning"] == {**WINNER.model_dump(), "fold_losses": [0.41, 0.42, 0.433]}
     assert params.load(tmp_path, "flights")["train"] == section, "the parameters are valid"
@@ -94,5 +94,5 @@ def test_a_damaged_result_is_refused(tmp_path: Path, text: str) -> None:
     tmp_path.mkdir()
     (tmp_path / "best.json").write_text(json.dumps({**RECORD.model_dump(), "more": 1}))
     assert read_winner(tmp_path) == RECORD
-    (tmp_path / "best.json").write_text(json.dumps(RECORD.model_dump(exclude={"earlier_trials"})))
+    (tmp_path / "best.json").write_text(json.dumps(RECORD.model_dump(exclude={"earlier_trials", "stopped"})))
     assert read_winner(tmp_path) == RECORD, "an earlier release wrote no number of earlier trials"

@@ -36,7 +36,7 @@ TRAINING = {
         ("pipelines.defaults.training", "pipelines.defaults.folds"), "the script is a process of the stage `train`"
     ),
     **dict.fromkeys(
-        ("pipelines.defaults.channels", "pipelines.defaults.collective", "pipelines.defaults.objectives"),
+        tuple(f"pipelines.defaults.{name}" for name in ("channels", "collective", "objectives", "shares")),
         "only the script imports it",
     ),
 }

@@ -51,6 +51,14 @@ def train(clock, wait, count, load_s, step_s):
         clock.now_s += step_s
 
 
+def test_reading_before_the_first_batch_counts_as_the_steps_do(clock):
+    wait, accelerated_wait = DataWait(), DataWait(clock.synchronize)
+    for each in (wait, accelerated_wait):
+        each.add_reading(32.0)
+        train(clock, each, MEASUREMENT_INTERVAL * 2, 1.0, 3.0)
+        assert each.share == pytest.approx(64 / 160)
+
+
 @pytest.mark.parametrize(
     ("load_s", "step_s", "share"), [(0.0, 1.0, 0.0), (1.0, 0.0, 1.0), (1.0, 3.0, 0.25), (0.0, 0.0, 0.0)]
 )

@@ -1,5 +1,6 @@
 """Test the request of a tuning job, and which tuning jobs continue the same search."""
 
+import itertools
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +14,7 @@ from leeway.hooks.tuning.requests import (
     TuningTemplate,
     count_earlier_trials,
 )
+from leeway.hooks.tuning.tried import SUMMARIES, count_finished_trials, find_stopped_trials
 
 from pipelines.tuning.plan import PlanSpec
 
@@ -28,6 +30,7 @@ TRAINING: dict[str, Any] = {
     "Environment": {},
     "Tags": [],
 }
+NUMBERS = itertools.count(1)
 TEMPLATE = TuningTemplate(TRAINING, MACHINE, PLAN, "x:(.*)", (), {})
 
 
@@ -37,7 +40,16 @@ def describe(number: int, finished: int = 0, template: TuningTemplate = TEMPLATE
         **template.build_request(number=number),
         "HyperParameterTuningJobName": f"base-{number}",
         "ObjectiveStatusCounters": {"Succeeded": finished, "Pending": 0, "Failed": 1},
+        "HyperParameterTuningJobStatus": "Stopped",
+        SUMMARIES: [summarize("Completed", 0.5) for _ in range(finished)],
     }
+
+
+def summarize(status: str, objective: float | None = None, **fields: Any) -> dict[str, Any]:
+    """Return the entry of a trial in SageMaker's list."""
+    metric = {} if objective is None else {"FinalHyperParameterTuningJobObjectiveMetric": {"Value": objective}}
+    name = f"trial-{next(NUMBERS)}"
+    return {"TrainingJobName": name, "TrainingJobStatus": status, "CreationTime": 0, **metric, **fields}
 
 
 def with_plan(**changes: Any) -> TuningTemplate:
@@ -75,12 +87,57 @@ def test_first_attempt_has_no_parents() -> None:
     assert metric == {"Name": "tuning-objective", "Regex": "x:(.*)"}
 
 
-def test_hyperband_continues_without_a_warm_start_and_a_grid_begins_again() -> None:
+def test_hyperband_continues_without_a_warm_start() -> None:
     request = with_plan(strategy="hyperband").build_request([describe(1, finished=4)], 2)
     assert "WarmStartConfig" not in request
     assert request["HyperParameterTuningJobConfig"]["ResourceLimits"]["MaxNumberOfTrainingJobs"] == 6
-    grid = with_plan(strategy="grid", space={"eta": [0.1, 0.2, 0.3]})
-    assert grid.count_trials_left([describe(1, finished=2)]) == 3
+
+
+def test_grid_continues_with_the_points_that_are_left() -> None:
+    grid = with_plan(strategy="grid", space={"eta": [0.1, 0.2, 0.3], "depth": [1, 2]})
+    job = describe(1, template=grid)
+    tried = [("0.1", "1", "Completed"), ("0.1", "2", "Failed"), ("0.2", "1", "Completed"), ("0.2", "2", "Stopped")]
+    job[SUMMARIES] = [
+        summarize(status, 0.5, TunedHyperParameters={"eta": eta, "depth": f'"{depth}"'}) for eta, depth, status in tried
+    ]
+    assert grid.count_trials_left([job]) == 4, "the failed and the stopped trial say nothing about their points"
+    jobs, grids = [job], []
+    while grid.count_points_left(jobs):
+        request = grid.build_request(jobs, len(jobs) + 1)
+        ranges = request["HyperParameterTuningJobConfig"]["ParameterRanges"]["CategoricalParameterRanges"]
+        values = {item["Name"]: item["Values"] for item in ranges}
+        grids.append(values)
+        next_job = {**describe(len(jobs) + 1, template=grid), **request, "HyperParameterTuningJobStatus": "Completed"}
+        points = itertools.product(values["eta"], values["depth"])
+        next_job[SUMMARIES] = [
+            summarize("Completed", TunedHyperParameters={"eta": eta, "depth": depth}) for eta, depth in points
+        ]
+        assert grid.has_same_search(next_job) and grid.has_same_grid(next_job, jobs)
+        assert not grid.has_same_grid(job, [*jobs, next_job]), "an attempt with other points is another one"
+        jobs.append(next_job)
+    assert grids == [{"eta": ["0.1", "0.2", "0.3"], "depth": ["2"]}, {"eta": ["0.3"], "depth": ["1"]}]
+    assert grid.count_trials_left(jobs) == 1, "a tuning job needs a point"
+    assert not grid.has_same_search(describe(1, template=with_plan(strategy="grid", space={"eta": [0.5, 0.6]})))
+
+
+def test_trials_that_a_limit_stopped_are_not_finished() -> None:
+    """Hyperband starts a trial when it stops a poor one; a tuning job that is stopped starts none."""
+    template = with_plan(strategy="hyperband")
+    job = describe(1, template=template)
+    poor = summarize("Stopped", 0.9, CreationTime=1, TrainingEndTime=4)
+    stopped = summarize("Stopped", 0.4, CreationTime=5, TrainingEndTime=9)
+    never_started = summarize("Stopped", CreationTime=5)
+    job[SUMMARIES] = [summarize("Completed", 0.5, CreationTime=0), poor, stopped, never_started]
+    names = {stopped["TrainingJobName"], never_started["TrainingJobName"]}
+    assert find_stopped_trials(job, job[SUMMARIES]) == names
+    assert count_finished_trials(job) == 2 and template.count_trials_left([job]) == 8
+    job["HyperParameterTuningJobStatus"] = "Completed"
+    assert find_stopped_trials(job, job[SUMMARIES]) == names, "it ended before all trials: at its longest time"
+    job["HyperParameterTuningJobConfig"]["ResourceLimits"]["MaxNumberOfTrainingJobs"] = 4
+    assert find_stopped_trials(job, job[SUMMARIES]) == set()
+    # A search that stops no trial itself.
+    job["HyperParameterTuningJobConfig"]["Strategy"] = "Random"
+    assert find_stopped_trials(job, job[SUMMARIES]) == {*names, poor["TrainingJobName"]}
 
 
 def test_trials_of_the_parents_and_of_their_parents_are_counted_once() -> None:
