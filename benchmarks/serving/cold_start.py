@@ -1,7 +1,7 @@
 """Measure the cold start of a serverless variant of drydock with the real model of flights and its libraries.
 
-After a start of drydock, there is no standby process for the first request: its process imports MLflow, pandas and
-XGBoost. For later cold starts, a standby process has imported them already. A request is one raw row, some of whose
+After a start of drydock, there is no standby process for the first request: its process imports pandas, XGBoost and
+DuckDB. For later cold starts, a standby process has imported them already. A request is one raw row, some of whose
 features are looked up in drydock's online store, or for comparison a row of ready features. LEEWAY_BENCH_ROUNDS sets
 how often drydock is started for each kind of request.
 """

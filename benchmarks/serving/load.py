@@ -25,6 +25,8 @@ class Load:
     request waits for a free connection counts."""
     cpu_s: float
     """CPU seconds of the server's processes."""
+    own_cpu_s: float
+    """CPU seconds of the server's first process, without its children: of drydock, without the models."""
     elapsed_s: float
     """Seconds from the first request to the last answer."""
     failures: int
@@ -44,6 +46,11 @@ class Load:
     def cpu_ms(self) -> float:
         """CPU milliseconds of a request."""
         return 1e3 * self.cpu_s / len(self.latencies_s)
+
+    @property
+    def own_cpu_ms(self) -> float:
+        """CPU milliseconds of a request in the server's first process."""
+        return 1e3 * self.own_cpu_s / len(self.latencies_s)
 
     def compute_quantile_ms(self, share: float) -> float:
         """Return a quantile of the latency, milliseconds."""
@@ -88,11 +95,12 @@ def send(server: Server, rate: float, duration_s: float) -> Load:
                 failed_numbers.append(number)
         connection.close()
 
-    cpu_before = read_cpu_seconds(server.pid)
+    cpu_before, own_cpu_before = read_cpu_seconds(server.pid), _read_own_cpu_seconds(server.pid)
     _run_threads(send_requests)
     elapsed_s = time.perf_counter() - begin
-    unanswered_count = total - len(latencies)
-    return Load(latencies, read_cpu_seconds(server.pid) - cpu_before, elapsed_s, len(failed_numbers) + unanswered_count)
+    cpu_s = read_cpu_seconds(server.pid) - cpu_before
+    own_cpu_s = _read_own_cpu_seconds(server.pid) - own_cpu_before
+    return Load(latencies, cpu_s, own_cpu_s, elapsed_s, len(failed_numbers) + total - len(latencies))
 
 
 def _connect(port: int) -> http.client.HTTPConnection:
@@ -116,3 +124,8 @@ def read_cpu_seconds(pid: int) -> float:
     root = psutil.Process(pid)
     times = [process.cpu_times() for process in (root, *root.children(recursive=True))]
     return sum(value.user + value.system for value in times)
+
+
+def _read_own_cpu_seconds(pid: int) -> float:
+    times = psutil.Process(pid).cpu_times()
+    return times.user + times.system

@@ -140,6 +140,7 @@ def _describe(load: Load) -> dict[str, float]:
         "p99 ms": round(load.p99_ms, 2),
         "p99.9 ms": round(load.compute_quantile_ms(0.999), 2),
         "CPU ms a request": round(load.cpu_ms, 2),
+        "CPU ms a request, first process": round(load.own_cpu_ms, 2),
         "requests/s": round(len(load.latencies_s) / load.elapsed_s, 1),
         "load": round(os.getloadavg()[0], 2),
     }

@@ -58,7 +58,7 @@ def load_model(model_dir: Path) -> Predict:
     sys.path.insert(0, str(code))
     module = importlib.import_module(name.removesuffix(".py"))
     context = Context(str(model_dir))
-    model = call_handler(context, find_function(module, "model_fn"), str(model_dir))
+    model = find_handler(context, module, "model_fn", 1)(str(model_dir))
     transform = _find_transform(module, context)
 
     def predict(body: bytes, content_type: str, accept: str, headers: Mapping[str, str]) -> ModelAnswer:
@@ -94,13 +94,11 @@ def _find_transform(module: Any, context: Context) -> Callable[..., Any]:
     if hasattr(module, "transform_fn"):
         if any(hasattr(module, name) for name in names):
             raise ValueError("Cannot use transform_fn in conjunction with input_fn, predict_fn and output_fn")
-        transform_fn = find_function(module, "transform_fn")
-        return lambda *arguments: call_handler(context, transform_fn, *arguments)
-    input_fn, predict_fn, output_fn = (find_function(module, name) for name in names)
+        return find_handler(context, module, "transform_fn", 4)
+    input_fn, predict_fn, output_fn = (find_handler(context, module, name, 2) for name in names)
 
     def transform(model: Any, body: Any, content_type: str, accept: str) -> Any:
-        data = call_handler(context, input_fn, body, content_type)
-        return call_handler(context, output_fn, call_handler(context, predict_fn, data, model), accept)
+        return output_fn(predict_fn(input_fn(body, content_type), model), accept)
 
     return transform
 
@@ -117,7 +115,13 @@ def find_function(module: Any, name: str) -> Callable[..., Any]:
     return function
 
 
-def call_handler(context: Context, handler: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a handler, and return its result. A handler with one more parameter also gets the context."""
-    has_context_parameter = len(inspect.signature(handler).parameters) == len(arguments) + 1
-    return handler(*arguments, *([context] if has_context_parameter else []))
+def find_handler(context: Context, module: Any, name: str, count: int) -> Callable[..., Any]:
+    """Return a function of a module that takes `count` arguments. If it has one more parameter, it gets the context.
+
+    Raises:
+        LookupError: The module has no such function.
+    """
+    handler = find_function(module, name)
+    if len(inspect.signature(handler).parameters) == count + 1:
+        return lambda *arguments: handler(*arguments, context)
+    return handler

@@ -28,9 +28,11 @@ if find_spec("pipelines") is None:  # an image may have only this file, in anoth
     sys.path.insert(0, "/opt/ml/model/code")
 
 from pipelines.container.serving.compiled_features import read_compiled_features
+from pipelines.container.serving.direct_model import PANDAS_TYPES, load_model
 from pipelines.container.serving.feature_values import check_float32_range, list_named_values, list_unnamed_values
 from pipelines.container.serving.media_types import choose_type
 from pipelines.container.serving.request_ids import INFERENCE_ID, choose_id
+from pipelines.container.serving.table_scorer import TableScorer
 from pipelines.container.serving.tables import JSON, LINES, BadRequest, Table, parse_lines, parse_table
 
 NAMES_FILE = "registered_version.json"
@@ -47,13 +49,13 @@ class PackagedModel:
     """A packaged model, its registered version, and the objects that compute and score features of raw rows."""
 
     model: Any
-    """The model as MLflow loads it."""
+    """The model as MLflow loads it, or a `DirectModel`."""
     features: Sequence[Any]
     """Name and type of the features, in the order of the model's signature."""
+    score_table: Any
+    """A `TableScorer`."""
     row_features: Any = None
     """A `RowFeatures`; None if the version was registered without compiled features."""
-    score_table: Any = None
-    """Scores a table of features; None if `row_features` is None."""
     lock: threading.Lock = field(default_factory=threading.Lock)
     """Held while features are computed: only one thread may use DuckDB's connection."""
     names: Mapping[str, str] = field(default_factory=dict)
@@ -85,34 +87,42 @@ class Answer(NamedTuple):
 def model_fn(model_dir: str) -> PackagedModel:
     """Load the packaged model from a folder.
 
-    MLflow does not compare the installed versions of packages with the model's: that takes a second, and the container
-    has installed code/requirements.txt.
-
     Raises:
         ValueError: the file of the model's compiled features cannot be read.
     """
-    import mlflow.pyfunc  # takes seconds and prints warnings, so not at the import of this module
-
-    model = mlflow.pyfunc.load_model(model_dir, suppress_warnings=True)
+    model, features = _load_model(Path(model_dir))
     compiled_features, names_file = read_compiled_features(Path(model_dir)), Path(model_dir, "code", NAMES_FILE)
     names = json.loads(names_file.read_text(encoding="utf-8")) if names_file.exists() else {}
-    features = model.metadata.get_input_schema().inputs
-    # If all features are numbers of 64 bits or texts, MLflow's check of the types changes nothing. It takes a third of
-    # the time of a request.
-    if all(feature.type.name in ("double", "string") for feature in features):
-        model.metadata.signature = None
+    inputs = [feature.name for feature in features]
+    score_table = TableScorer(model, inputs)
     if compiled_features is None:
-        return PackagedModel(model, features, names=names)
+        return PackagedModel(model, features, score_table, names=names)
     # A version that was registered without compiled features need not have DuckDB.
     from pipelines.container.serving.feature_query import connect
     from pipelines.container.serving.row_features import open_row_features
-    from pipelines.container.serving.table_scorer import TableScorer
 
-    inputs = [feature.name for feature in features]
-    row_features, score_table = open_row_features(compiled_features, connect()), TableScorer(model, inputs)
+    row_features = open_row_features(compiled_features, connect())
     with suppress(Exception):  # libraries load more code at their first call, which would slow down the first request
         score_table(row_features.warm_up(inputs))
-    return PackagedModel(model, features, row_features, score_table, names=names)
+    return PackagedModel(model, features, score_table, row_features, names=names)
+
+
+def _load_model(package: Path) -> tuple[Any, Sequence[Any]]:
+    """Return the model, and the name and type of its features.
+
+    MLflow does not compare the installed versions of packages with the model's: that takes a second, and the container
+    has installed code/requirements.txt.
+    """
+    if direct_model := load_model(package):
+        return direct_model, direct_model.features
+    import mlflow.pyfunc  # takes seconds and prints warnings, so not at the import of this module
+
+    model = mlflow.pyfunc.load_model(str(package), suppress_warnings=True)
+    features = model.metadata.get_input_schema().inputs
+    # For such features, MLflow's check of the types changes nothing. It takes a third of the time of a request.
+    if all(feature.type.name in PANDAS_TYPES for feature in features):
+        model.metadata.signature = None
+    return model, features
 
 
 def input_fn(body: bytes | str, content_type: str) -> list[list[Any]] | Table:
@@ -153,8 +163,10 @@ def _predict(rows: Sequence[Sequence[Any]] | Table, model: PackagedModel) -> Pre
 
 def _score_values(rows: Sequence[Sequence[Any]], model: PackagedModel) -> Prediction:
     """Return the model's prediction for rows of features, whose values are checked."""
-    features = model.features
+    features, score_table = model.features, model.score_table
     columns = {feature.name: values for feature, values in zip(features, zip(*rows, strict=True), strict=True)}
+    if score_table.can_score_columns(len(rows)):
+        return Prediction(score_table.score_columns(columns), model.names)
     # pandas takes twice as long to build a frame from series as from arrays.
     frame = pd.DataFrame(
         {feature.name: np.array(columns[feature.name], feature.type.to_pandas()) for feature in features}
@@ -170,12 +182,14 @@ def _score_raw_rows(table: Table, model: PackagedModel, feature_names: Sequence[
     row_features = model.row_features
     with model.lock:
         rows = row_features.compute(table)
-    lookup_result = row_features.look_up(rows)
-    prediction = Prediction(model.score_table(row_features.join(rows, lookup_result, feature_names)), model.names)
+    lookup_result, score_table = row_features.look_up(rows), model.score_table
+    if score_table.can_score_columns(len(table.rows)):
+        scores = score_table.score_columns(row_features.list_columns(rows, lookup_result, feature_names))
+    else:
+        scores = score_table(row_features.join(rows, lookup_result, feature_names))
     if lookup_result is None:
-        return prediction
-    values = {name: column.to_pylist() for name, column in lookup_result.columns.items()}
-    return prediction._replace(lookups=lookup_result.count(), looked_up=values)
+        return Prediction(scores, model.names)
+    return Prediction(scores, model.names, lookup_result.count(), lookup_result.columns)
 
 
 def output_fn(prediction: Prediction, accept: str, context: Any = None) -> Answer:

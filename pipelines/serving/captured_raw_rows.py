@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import Any
 
 import duckdb
-import pyarrow as pa
 from mlflow.entities.model_registry import ModelVersion
 
 from pipelines.container.serving.compiled_features import CompiledFeatures
@@ -46,7 +45,7 @@ class CapturedRawRows:
             if row_features is None or not row_features.is_raw(request.rows):
                 return no_values
             rows = row_features.compute(request.rows)
-            lookup_result = LookupResult(_build_columns(row_features.compiled, request), {})
+            lookup_result = LookupResult(_list_columns(row_features.compiled, request), {})
         except (BadRequest, FeatureError, ValueError, TypeError):  # anybody can send a request
             return no_values
         features = row_features.join(rows, lookup_result, row_features.compiled.features).to_pylist()
@@ -79,7 +78,7 @@ def open_raw_rows(version: ModelVersion) -> Iterator[CapturedRawRows]:
         yield CapturedRawRows(load, connection)
 
 
-def _build_columns(compiled_features: CompiledFeatures, request: CapturedRequest) -> dict[str, pa.Array]:
+def _list_columns(compiled_features: CompiledFeatures, request: CapturedRequest) -> dict[str, list[Any]]:
     """Return the looked-up features in the endpoint's answer, one column each.
 
     Raises:
@@ -88,7 +87,8 @@ def _build_columns(compiled_features: CompiledFeatures, request: CapturedRequest
     """
     names = {name for lookup in compiled_features.lookups for name in lookup.features}
     columns = {
-        name: build_array(compiled_features.features[name], request.looked_up.get(name, ())) for name in sorted(names)
+        name: build_array(compiled_features.features[name], request.looked_up.get(name, ())).to_pylist()
+        for name in sorted(names)
     }
     if any(len(column) != len(request.rows.rows) for column in columns.values()):
         raise ValueError("the answer has no looked-up values")

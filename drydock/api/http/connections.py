@@ -7,6 +7,7 @@ limits, clients that send nothing, or one byte a minute, would keep threads fore
 import contextlib
 import functools
 import io
+import logging
 import socket
 import threading
 import time
@@ -19,6 +20,7 @@ from werkzeug.serving import ThreadedWSGIServer
 
 from drydock.api.http.persistence import answer_request, can_persist
 
+_access_log = logging.getLogger("werkzeug")
 # The shortest wait for a socket: data that has arrived is always read, however slow this machine is.
 _MIN_WAIT_S = 0.001
 # Largest part of an answer that is sent at once. The time that the client needed is measured after each part.
@@ -111,6 +113,11 @@ class LimitedRequestHandler(MotoRequestHandler):
 
     def finish(self) -> None:
         """Release the streams. The server closes the socket."""
+
+    def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
+        """Log the request. werkzeug would format the line, for 0.1 ms, even if it is not logged."""
+        if _access_log.isEnabledFor(logging.INFO):
+            super().log_request(code, size)
 
     def run_wsgi(self) -> None:
         """Answer the request, whose head has arrived."""

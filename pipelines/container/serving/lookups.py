@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from pipelines.container.serving.compiled_features import CompiledLookup
 from pipelines.container.serving.online_records import OnlineRecords, Record, StoreError
-from pipelines.container.serving.values import build_array, iterate_identifiers, parse_value
+from pipelines.container.serving.values import iterate_identifiers, parse_value
 
 PAUSE_S = 1.0
 """Seconds without lookups after the store did not answer, so that not every request waits for the store."""
@@ -45,8 +45,8 @@ class Outcome(StrEnum):
 class LookupResult:
     """The looked-up features of the rows of a request."""
 
-    columns: Mapping[str, pa.Array]
-    """Maps each feature to its values, one for each row."""
+    columns: Mapping[str, Sequence[float | str | None]]
+    """Maps each feature to its values, one for each row: numbers are floats, and None is a missing value."""
     outcomes: Mapping[str, Sequence[Outcome]]
     """Maps each lookup to its outcomes, one for each row."""
 
@@ -56,8 +56,9 @@ class LookupResult:
 
     def slice(self, begin: int, count: int) -> LookupResult:
         """Return the features of some of the rows, from the position `begin`."""
-        columns = {name: column.slice(begin, count) for name, column in self.columns.items()}
-        return LookupResult(columns, {name: values[begin : begin + count] for name, values in self.outcomes.items()})
+        end = begin + count
+        columns = {name: values[begin:end] for name, values in self.columns.items()}
+        return LookupResult(columns, {name: values[begin:end] for name, values in self.outcomes.items()})
 
 
 @dataclass
@@ -89,7 +90,7 @@ class LookupReader:
             lookup.group: sorted({key for key in identifiers[lookup.name] if key}) for lookup in self.lookups
         }
         records = self._read(keys_by_group)
-        columns, outcomes = dict[str, pa.Array](), dict[str, list[Outcome]]()
+        columns, outcomes = dict[str, list[float | str | None]](), dict[str, list[Outcome]]()
         for lookup in self.lookups:
             valid_records, outcomes[lookup.name] = [], list[Outcome]()
             for identifier, start in zip(identifiers[lookup.name], partition_starts, strict=True):
@@ -97,7 +98,7 @@ class LookupReader:
                 outcome = _find_outcome(lookup, record, start) if records is not None else Outcome.UNREACHABLE
                 outcomes[lookup.name].append(outcome)
                 valid_records.append(record if outcome is Outcome.FOUND else None)
-            columns |= {name: self._build_column(lookup, name, valid_records) for name in lookup.features}
+            columns |= {name: self._list_values(lookup, name, valid_records) for name in lookup.features}
         self._add_counts(outcomes)
         return LookupResult(columns, outcomes)
 
@@ -151,10 +152,13 @@ class LookupReader:
         elif has_changed:
             log.info("the online store answers again")
 
-    def _build_column(self, lookup: CompiledLookup, name: str, records: Sequence[Record | None]) -> pa.Array:
+    def _list_values(
+        self, lookup: CompiledLookup, name: str, records: Sequence[Record | None]
+    ) -> list[float | str | None]:
         kind, default = self.kinds[name], lookup.features[name]
-        values = [parse_value(kind, record.values.get(name)) if record else default for record in records]
-        return build_array(kind, values)
+        if kind == "number" and default is not None:
+            default = float(default)
+        return [parse_value(kind, record.values.get(name)) if record else default for record in records]
 
     def _add_counts(self, outcomes: Mapping[str, Sequence[Outcome]]) -> None:
         with self._lock:

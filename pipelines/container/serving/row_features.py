@@ -17,6 +17,7 @@ from pipelines.container.serving.lookups import LOOKUP_TIMEOUT_S, LookupReader, 
 from pipelines.container.serving.online_records import OnlineRecords
 from pipelines.container.serving.raw_rows import RawRows
 from pipelines.container.serving.tables import BadRequest, Table
+from pipelines.container.serving.values import build_array
 
 DATE, HOUR = "date", "hour"
 """Columns of the partition of a row. Only rows of a dataset with partitions by hour have the second."""
@@ -150,8 +151,23 @@ class RowFeatures:
 
     def join(self, rows: ComputedRows, lookup_result: LookupResult | None, names: Collection[str]) -> pa.Table:
         """Return the features of these names, computed or looked up, in their order."""
-        other_columns = lookup_result.columns if lookup_result else {}
-        return pa.table({name: other_columns[name] if name in other_columns else rows.table[name] for name in names})
+        kinds, other_columns = self.compiled.features, lookup_result.columns if lookup_result else {}
+        return pa.table(
+            {
+                name: build_array(kinds[name], other_columns[name]) if name in other_columns else rows.table[name]
+                for name in names
+            }
+        )
+
+    def list_columns(
+        self, rows: ComputedRows, lookup_result: LookupResult | None, names: Collection[str]
+    ) -> dict[str, Sequence[Any]]:
+        """Return the features of these names as `join` does, as lists of Python values by name.
+
+        For a few rows, it is faster than `join`.
+        """
+        columns = lookup_result.columns if lookup_result else {}
+        return {name: columns[name] if name in columns else rows.table[name].to_pylist() for name in names}
 
     def warm_up(self, names: Collection[str]) -> pa.Table:
         """Compute the features of a row of missing values, so that the first request takes no longer than others."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
-import pyarrow as pa
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from pipelines.container.serving.feature_values import check_float32_range
+
+if TYPE_CHECKING:  # a version that was registered without compiled features need not have pyarrow
+    import pyarrow as pa
 
 MAX_ROWS = 1_000
 """Largest number of rows that are scored without MLflow and pandas."""
@@ -21,7 +22,8 @@ class TableScorer:
     all other tables, and every table if it has to check the types of the features.
 
     Args:
-        model: the model. Its signature was removed if MLflow need not check the types.
+        model: the model as MLflow loads it, or a `DirectModel`. Its signature was removed if MLflow need not check the
+            types.
         names: the features, in the order of the model's signature. A table may have them in another order.
     """
 
@@ -39,16 +41,32 @@ class TableScorer:
         Raises:
             BadRequest: the model fails, and a number is too large for 32 bits. Other errors are the model's own.
         """
+        if self.can_score_columns(features.num_rows):
+            return self.score_columns(features.to_pydict())
         try:
-            return self._score(features)
+            return self._model.predict(features.select(self._names).to_pandas(use_threads=False))
         except Exception:
             check_float32_range(features.select(self._names).to_pydict())
             raise
 
-    def _score(self, features: pa.Table) -> Any:
-        if self._score_columns and features.num_rows <= MAX_ROWS:
-            return self._score_columns(features.to_pydict())
-        return self._model.predict(features.select(self._names).to_pandas(use_threads=False))
+    def can_score_columns(self, count: int) -> bool:
+        """Return whether so many rows can be scored without MLflow and pandas."""
+        return self._score_columns is not None and count <= MAX_ROWS
+
+    def score_columns(self, columns: Mapping[str, Sequence[Any]]) -> Any:
+        """Return what a call returns for these features: lists of Python values by name; None is a missing value.
+
+        `can_score_columns` must be true for the number of rows.
+
+        Raises:
+            BadRequest: the model fails, and a number is too large for 32 bits. Other errors are the model's own.
+        """
+        assert self._score_columns, "see can_score_columns"
+        try:
+            return self._score_columns(columns)
+        except Exception:
+            check_float32_range({name: columns[name] for name in self._names})
+            raise
 
 
 def _find_trained_model(model: Any) -> Any:

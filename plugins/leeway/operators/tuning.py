@@ -24,9 +24,9 @@ class TuningOperator(SageMakerJobOperator, SageMakerTuningOperator):
     task finds the tuning job, and waits for it or, if it completed, collects its winner. If it failed or was stopped,
     the next one runs only the trials that are left, and with the strategies bayesian and random it learns from the
     earlier trials. What is left of a grid may take several tuning jobs, one after the other. So no finished trial is
-    paid for twice. The task waits in the triggerer, and its log has a line for each trial that starts or ends. If a person clears the
-    task or marks its state, the tuning job and its trials are stopped. Each trial is a row in the ledger of costs, and
-    an MLflow run below the run of the tuning. Idempotent.
+    paid for twice. The task waits in the triggerer, and its log has a line for each trial that starts or ends. If a
+    person clears the task or marks its state, the tuning job and its trials are stopped. Each trial is a row in the
+    ledger of costs, and an MLflow run below the run of the tuning. Idempotent.
 
     Args:
         channels: `train` and `validation`, each with a folder or an s3:// prefix (templated). A folder is uploaded,

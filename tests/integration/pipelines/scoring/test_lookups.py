@@ -212,7 +212,7 @@ def test_missing_old_and_future_values_are_the_default(
     keys = pa.table({f"{KEY_PREFIX}origin": ["JFK", "JFK", "JFK", "BOS", None]})
     begin = dt.datetime.combine(DAY, dt.time(), dt.UTC)
     lookup_result = reader.look_up(keys, [begin + dt.timedelta(days) for days in (0, 3, 4, 0, 0)])
-    assert lookup_result.columns["airport_flights"].to_pylist() == [100.5, count, 100.5, 100.5, 100.5]
+    assert lookup_result.columns["airport_flights"] == [100.5, count, 100.5, 100.5, 100.5]
     expected = [Outcome.TOO_NEW, Outcome.FOUND, Outcome.TOO_OLD, Outcome.MISSING, Outcome.MISSING]
     assert lookup_result.outcomes == {"airport": expected}
     assert (

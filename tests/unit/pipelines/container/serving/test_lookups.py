@@ -55,10 +55,10 @@ def test_found_and_missing_values(store: Records) -> None:
     looked_up = LookupReader([HOUR], DATASET.features, store).look_up(ROWS, [BEGIN, BEGIN])
     assert looked_up.count() == {"hour": {"found": 1, "missing": 1}}
     assert set(looked_up.columns) == set(HOUR.features)
-    assert looked_up.columns["departures_hour"].to_pylist() == [18.0, 21.0]
-    assert looked_up.columns["weather_temp"].to_pylist() == [0.1 + 0.2, None]
-    assert looked_up.columns["weather_wind_gust"].to_pylist() == [None, None]
-    assert {column.type for column in looked_up.columns.values()} == {pa.float64()}
+    assert looked_up.columns["departures_hour"] == [18.0, 21.0]
+    assert looked_up.columns["weather_temp"] == [0.1 + 0.2, None]
+    assert looked_up.columns["weather_wind_gust"] == [None, None]
+    assert {type(value) for values in looked_up.columns.values() for value in values} == {float, type(None)}
 
 
 def test_a_store_that_does_not_answer_is_logged_once_and_not_asked_at_each_request(
@@ -71,7 +71,7 @@ def test_a_store_that_does_not_answer_is_logged_once_and_not_asked_at_each_reque
     for _ in range(5):
         looked_up = reader.look_up(ROWS, [BEGIN, BEGIN])
         assert looked_up.count() == {"hour": {"unreachable": 2}}
-        assert looked_up.columns["departures_hour"].to_pylist() == [21.0, 21.0]
+        assert looked_up.columns["departures_hour"] == [21.0, 21.0]
     now[0] += lookups_module.PAUSE_S
     reader.look_up(ROWS, [BEGIN, BEGIN])
     assert store.reads == 2

@@ -1,0 +1,83 @@
+"""Load a package of this project without MLflow, whose import takes longer than the rest of a server's start."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+MODEL_CODE = "pipelines/defaults/serving.py"
+"""End of the path of the code with which MLflow would load the package: `load_model` does what this file does."""
+PANDAS_TYPES = {"double": "float64", "string": "object"}
+"""Maps the types of features for which MLflow's check of the types changes nothing to those of pandas."""
+
+
+class FeatureType(NamedTuple):
+    """Type of a feature, with those members of MLflow's `DataType` that servers use."""
+
+    name: str
+
+    def to_pandas(self) -> str:
+        """Return the name of pandas' type."""
+        return PANDAS_TYPES[self.name]
+
+
+class Feature(NamedTuple):
+    """A feature of the model, with those members of MLflow's `ColSpec` that servers use."""
+
+    name: str
+    type: FeatureType
+
+
+@dataclass(frozen=True)
+class DirectModel:
+    """A trained model, with those members of MLflow's `PyFuncModel` that servers use.
+
+    `metadata.signature` is None, because MLflow need not check the types.
+    """
+
+    model: Any
+    """The trained model, as the module that the package names has loaded it."""
+    features: Sequence[Feature]
+    """The features, in the order of the model's signature."""
+    metadata: Any
+    """`signature`, and `metadata`: the values that were stored with the package."""
+
+    def predict(self, rows: Any) -> Any:
+        """Return the score of each row of a frame with the features."""
+        return self.model.score(rows)
+
+    def unwrap_python_model(self) -> DirectModel:
+        """Return the object whose member `model` is the trained model."""
+        return self
+
+
+def load_model(package: Path) -> DirectModel | None:
+    """Load the model of a package; None if only MLflow can load it.
+
+    MLflow has to load a package with code of its own, or with other features than numbers of 64 bits and texts, whose
+    types it checks. The folder `code` of the package must be on Python's path.
+
+    Args:
+        package: folder of the package.
+    """
+    import yaml  # a requirement of MLflow
+
+    content = yaml.safe_load((package / "MLmodel").read_text(encoding="utf-8"))
+    flavor, features = content["flavors"].get("python_function", {}), _read_features(content)
+    if not features or not Path(flavor.get("model_code_path") or "").as_posix().endswith(f"/{MODEL_CODE}"):
+        return None
+    trained_model = import_module(flavor["config"]["module"]).load(package / flavor["artifacts"]["model"]["path"])
+    return DirectModel(trained_model, features, SimpleNamespace(signature=None, metadata=content.get("metadata")))
+
+
+def _read_features(content: Mapping[str, Any]) -> list[Feature]:
+    """Return the features of the signature; empty if one has a type that MLflow has to check."""
+    inputs = json.loads((content.get("signature") or {}).get("inputs") or "[]")
+    if not all(column.get("type") in PANDAS_TYPES and "name" in column for column in inputs):
+        return []
+    return [Feature(column["name"], FeatureType(column["type"])) for column in inputs]
