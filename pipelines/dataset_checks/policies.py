@@ -9,7 +9,7 @@ from typing import Any
 from pipelines.evaluation.gates.policy import Policy as GatePolicy
 from pipelines.monitoring.drift import Policy as DriftPolicy
 
-DRIFT_WINDOW_DAYS, HOLDOUT_DAYS, TRAIN_DAYS, MIN_TRAIN_DAYS, LABEL_DELAY_DAYS = 7, 28, 60, 14, 1
+DRIFT_WINDOW_DAYS, HOLDOUT_DAYS, MIN_TRAIN_DAYS, LABEL_DELAY_DAYS = 7, 28, 14, 1
 """Defaults of the steps `drift` and `snapshot`."""
 
 

@@ -37,12 +37,12 @@ class Answer:
     """The finding; for a "no", also what to do."""
 
 
-class NotYet(Exception):
+class NotAnswerableYet(Exception):
     """The question cannot be answered yet. The text says what must be run first."""
 
 
 @dataclass(frozen=True)
-class Subject:
+class CheckedModel:
     """A model and its dataset."""
 
     name: str
@@ -59,11 +59,11 @@ class Subject:
         """Rows of the last days of the source.
 
         Raises:
-            NotYet: the source is an API, which does not report which days it has, and no day is published.
+            NotAnswerableYet: the source is an API, which does not report which days it has, and no day is published.
         """
         is_api = open_source(self.dataset).describe().kind == "API"
         if is_api and not Lake.open().count_rows_by_day(self.dataset.table):
-            raise NotYet(f"no day is published: run `dvc repro snapshot@{self.name}`")
+            raise NotAnswerableYet(f"no day is published: run `dvc repro snapshot@{self.name}`")
         return read_last_partitions(self.dataset)
 
 
@@ -79,21 +79,21 @@ def answer_questions(name: str, known_before: Collection[str] = ()) -> list[Answ
     """
     sections = params.load(settings().project, name)
     dataset = load_dataset(str(sections.get("snapshot", {}).get("dataset") or name))
-    subject = Subject(name, dataset, settings().project / "models" / name, sections, known_before)
+    subject = CheckedModel(name, dataset, settings().project / "models" / name, sections, known_before)
     return [_answer(question, check, subject) for question, check in QUESTIONS.items()]
 
 
-def _answer(question: str, check: Callable[[Subject], str], subject: Subject) -> Answer:
+def _answer(question: str, check: Callable[[CheckedModel], str], subject: CheckedModel) -> Answer:
     """Answer a question. Its check returns the text of a "yes", and raises an error for another answer."""
     try:
         return Answer(question, "yes", check(subject))
-    except NotYet as error:
+    except NotAnswerableYet as error:
         return Answer(question, "not yet", str(error))
     except LeewayError as error:
         return Answer(question, "no", str(error))
 
 
-def _check_label(subject: Subject) -> str:
+def _check_label(subject: CheckedModel) -> str:
     dataset, rows = subject.dataset, subject.rows
     label_column.check_label_type(dataset, rows.schema)
     known_labels = label_column.compute_labels(dataset, rows).drop_null()
@@ -105,18 +105,18 @@ def _check_label(subject: Subject) -> str:
     )
 
 
-def _check_leaks(subject: Subject) -> str:
+def _check_leaks(subject: CheckedModel) -> str:
     try:
         label_column.check_label_type(subject.dataset, subject.rows.schema)
     except DataError:
-        raise NotYet("the label does not fit the task") from None
+        raise NotAnswerableYet("the label does not fit the task") from None
     lines = leaks.find_leaks(subject.dataset, subject.rows, subject.known_before)
     if lines:
         raise DataError(f"{'; '.join(lines)}.", "Add the columns that are known later to `known_later` of the dataset.")
     return f"{len(subject.dataset.features)} features, none from {', '.join(subject.dataset.known_later)}"
 
 
-def _check_suite(subject: Subject) -> str:
+def _check_suite(subject: CheckedModel) -> str:
     from pipelines.validation import suites
 
     suite = suites.load_suite(settings().project / "expectations", subject.dataset.table)
@@ -127,13 +127,13 @@ def _check_suite(subject: Subject) -> str:
     return f"{len(suite.expectations)} expectations, {critical_count} of them critical"
 
 
-def _check_quarantine(subject: Subject) -> str:
+def _check_quarantine(subject: CheckedModel) -> str:
     lake, dataset = Lake.open(), subject.dataset
     published_rows = sum(lake.count_rows_by_day(dataset.table).values())
     quarantined_rows = sum(lake.count_rows_by_day(dataset.quarantine).values())
     refused_days = lake.count_rows_by_day(dataset.staging).keys() - lake.count_rows_by_day(dataset.table).keys()
     if not published_rows and not refused_days:
-        raise NotYet(f"no day is published: run `dvc repro snapshot@{subject.name}`")
+        raise NotAnswerableYet(f"no day is published: run `dvc repro snapshot@{subject.name}`")
     rows = published_rows + quarantined_rows
     text = f"{quarantined_rows:,} of {rows:,} rows are quarantined, {len(refused_days)} days are refused"
     if quarantined_rows or refused_days:
@@ -141,13 +141,13 @@ def _check_quarantine(subject: Subject) -> str:
     return text
 
 
-def _check_package(subject: Subject) -> str:
+def _check_package(subject: CheckedModel) -> str:
     from pipelines.registry.package.clean_load import find_load_problem
     from pipelines.registry.package.packaging import save_package
 
     model, holdout = subject.folder / "data/model", subject.folder / "data/features/holdout" / FILE_NAME
     if not model.is_dir() or not holdout.is_file():
-        raise NotYet(f"no model is trained: run `dvc repro gate@{subject.name}`")
+        raise NotAnswerableYet(f"no model is trained: run `dvc repro gate@{subject.name}`")
     rows = pq.read_table(holdout, columns=list(subject.dataset.features)).slice(0, EXAMPLE_ROWS).to_pandas()
     with tempfile.TemporaryDirectory(prefix="leeway-") as folder:
         save_package(subject.dataset, model, rows.head(5), Path(folder) / "package")
@@ -157,35 +157,35 @@ def _check_package(subject: Subject) -> str:
     return f"it scored {len(rows)} rows in a process without the project's code"
 
 
-def _check_gate(subject: Subject) -> str:
+def _check_gate(subject: CheckedModel) -> str:
     from pipelines.evaluation.gates.early_check import check_gate_section
 
     check_gate_section(subject.sections.get("gate", {}), subject.dataset)
     return f"models of the task {subject.dataset.task} have each metric that the policy names"
 
 
-def _check_policies(subject: Subject) -> str:
+def _check_policies(subject: CheckedModel) -> str:
     rows_by_day = Lake.open().count_rows_by_day(subject.dataset.table)
     if not rows_by_day:
-        raise NotYet(f"no day is published: run `dvc repro snapshot@{subject.name}`")
+        raise NotAnswerableYet(f"no day is published: run `dvc repro snapshot@{subject.name}`")
     problems = policies.find_problems(subject.sections, rows_by_day)
     if problems:
         raise DataError(f"{'; '.join(problems)}.", f"Correct models/{subject.name}/params.yaml.")
     return f"{len(rows_by_day)} days, {sum(rows_by_day.values()) / len(rows_by_day):.1f} rows a day"
 
 
-def _check_dag_files(subject: Subject) -> str:
+def _check_dag_files(subject: CheckedModel) -> str:
     project = settings().project
     files = dag_files.find_dag_files(project, subject.name)
     if not files:
-        raise NotYet(f"no file in dags/ names {subject.name}: `create_lifecycle_dags` creates its DAGs")
+        raise NotAnswerableYet(f"no file in dags/ names {subject.name}: `create_lifecycle_dags` creates its DAGs")
     if skipped_files := dag_files.find_skipped_files(project, subject.name):
         hint = "Write it in a comment: in its safe mode, Airflow skips a file without this word, and reports no error."
         raise DataError(f'the word "airflow" is missing in {", ".join(skipped_files)}.', hint)
     return f'the word "airflow" is in {", ".join(str(file.relative_to(project)) for file in files)}'
 
 
-QUESTIONS: Mapping[str, Callable[[Subject], str]] = {
+QUESTIONS: Mapping[str, Callable[[CheckedModel], str]] = {
     "does the label fit the task?": _check_label,
     "are the features free of leaks?": _check_leaks,
     "is there a suite of expectations?": _check_suite,

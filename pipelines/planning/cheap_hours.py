@@ -15,7 +15,7 @@ from typing import Literal, get_args
 
 from pipelines.costs.job_records import LONGEST_TRAINING_S
 from pipelines.errors import SpecError
-from pipelines.planning.spot_prices import HOUR, RISE, WEEK_H, HourlyPrices, WeeklyCourse
+from pipelines.planning.spot_prices import HOUR, RISE, WEEK_H, HourlyPrices, WeeklyPricePattern
 
 Criterion = Literal["price", "risk"]
 """What has to be low: the expected price of the run, or the risk of an interruption."""
@@ -90,7 +90,7 @@ def decide_start(prices: HourlyPrices, run: PlannedRun, now: dt.datetime) -> Dec
 
     The run starts now if no hour until the latest start is expected to be better by `MIN_SAVING`, or if the history is
     too short for a prediction. The next decision, with newer prices, may differ (certainty-equivalent control:
-    Bertsekas 2017, Dynamic Programming and Optimal Control, section 6.2). `WeeklyCourse` predicts the prices.
+    Bertsekas 2017, Dynamic Programming and Optimal Control, section 6.2). `WeeklyPricePattern` predicts the prices.
 
     Args:
         prices: prices until now.
@@ -106,7 +106,7 @@ def decide_start(prices: HourlyPrices, run: PlannedRun, now: dt.datetime) -> Dec
         reason = f"the history has {len(prices.usd_h)} h of prices, and a prediction needs {needed_h} h"
         reason = f"{reason}: starting at once"
         return Decision(is_start=True, reason=reason, usd_h=usd_h, expected_usd_h=None, best_at=None)
-    course = WeeklyCourse(prices, run.run_h)
+    course = WeeklyPricePattern(prices, run.run_h)
     waits_h = range(1, int((run.latest - prices.hour) / HOUR) + 1)
     decide = _decide_by_price if run.criterion == "price" else _decide_by_risk
     best_h, comparison = decide(course, run, waits_h)
@@ -116,7 +116,7 @@ def decide_start(prices: HourlyPrices, run: PlannedRun, now: dt.datetime) -> Dec
     return Decision(not best_h, f"{price}; {comparison}: {action}", usd_h, expected_usd_h, best_at if best_h else None)
 
 
-def _decide_by_price(course: WeeklyCourse, run: PlannedRun, waits_h: range) -> tuple[int, str]:
+def _decide_by_price(course: WeeklyPricePattern, run: PlannedRun, waits_h: range) -> tuple[int, str]:
     """Return how many hours to wait (0: start now), and the comparison of the prices in words."""
     now_usd_h = course.predict_run_usd_h(0)
     predictions = {wait_h: course.predict_run_usd_h(wait_h, run.quantile) for wait_h in waits_h}
@@ -130,7 +130,7 @@ def _decide_by_price(course: WeeklyCourse, run: PlannedRun, waits_h: range) -> t
     return 0, f"{now_text}, and no later run is expected to cost at least {MIN_SAVING:.0%} less"
 
 
-def _decide_by_risk(course: WeeklyCourse, run: PlannedRun, waits_h: range) -> tuple[int, str]:
+def _decide_by_risk(course: WeeklyPricePattern, run: PlannedRun, waits_h: range) -> tuple[int, str]:
     """Return how many hours to wait (0: start now), and the comparison of the risks in words."""
     is_scarce = course.deviation >= RISE
     now_risk = 1.0 if is_scarce else course.compute_risk(0)

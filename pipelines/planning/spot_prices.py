@@ -69,7 +69,7 @@ def tabulate_hours(changes: Iterable[PriceChange], now: dt.datetime) -> HourlyPr
     return HourlyPrices(hour, tuple(prices))
 
 
-class WeeklyCourse:
+class WeeklyPricePattern:
     """The usual course of the prices within a week, without slow changes of their level.
 
     The price of each hour is divided by its level: the mean of the week that ends with it. These ratios are grouped by

@@ -17,7 +17,7 @@ from pipelines.errors import SpecError
 
 FOLDER = Path(".leeway") / "new"
 """Folder of a project for temporary files of `new`. Each process has a folder there, named by its process id."""
-LIST_FILE = "new_files.json"
+NEW_FILES_LIST = "new_files.json"
 """File with the paths that are being moved into the project. If the process is killed, the next run removes these
 files."""
 
@@ -55,7 +55,7 @@ def write_files(project: Path, folder: Path, new_files: Mapping[str, str], chang
         path = folder / "files" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
-    list_file = folder / LIST_FILE
+    list_file = folder / NEW_FILES_LIST
     list_file.write_text(json.dumps([*new_files]), encoding="utf-8")
     for name in (*new_files, *changed_files):
         (project / name).parent.mkdir(parents=True, exist_ok=True)
@@ -79,7 +79,7 @@ def _is_alive(process_id: int) -> bool:
 
 def _remove_folder(project: Path, folder: Path) -> None:
     """Remove a temporary folder, and the new files that its process moved into the project before it was killed."""
-    list_file = folder / LIST_FILE
+    list_file = folder / NEW_FILES_LIST
     names = json.loads(list_file.read_text(encoding="utf-8")) if list_file.is_file() else []
     for name in names:
         (project / name).unlink(missing_ok=True)

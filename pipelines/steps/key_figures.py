@@ -59,7 +59,7 @@ def run(spec: KeyFiguresSpec) -> KeyFiguresResult:
     missed_figures = [figure.name for figure in figures if figure.is_met is False]
     known_count = sum(figure.value is not None for figure in figures)
     log.info(
-        "%s: %d of %d key figures are known, %d below target",
+        "%s: %d of %d key figures are known, %d miss their target",
         period.title,
         known_count,
         len(figures),

@@ -36,7 +36,7 @@ NO_SPACE_TEXTS = (
 DISK_ERRORS = (errno.EIO, errno.EROFS)
 """Codes of a disk that fails or is read-only; `DISK_ERROR_TEXTS` are the texts of libraries that hide the code."""
 DISK_ERROR_TEXTS = ("disk I/O error", "Read-only file system", "readonly database")
-EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN)
+NO_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN)
 """Codes of a machine without free file descriptors, memory or processes."""
 MEMORY_TEXT = "Out of Memory Error:"
 """Beginning of the text of DuckDB's error; pyarrow raises an error with this text where it reads DuckDB's rows."""
@@ -51,7 +51,7 @@ CPP_PLACE = re.compile(r"\[[\d:]+\] \S+:\d+: ")
 """Time and line of the C++ source with which the text of an error of xgboost 3 begins."""
 LOCKED_TEXTS = ("database is locked", "database table is locked", "database schema is locked")
 """SQLite's texts for a database that another process holds."""
-CREATED_TEXT = "already exists"
+CREATED_BY_OTHER_TEXT = "already exists"
 """SQLite's text for a table that another process created a moment ago."""
 EXTRAS = {"pyspark": "spark", "sagemaker": "sagemaker"}
 """Maps a package to the extra of `pip install` that installs it; the extra `pipelines` installs all other packages."""
@@ -173,7 +173,7 @@ def _translate_module_error(error: ModuleNotFoundError) -> LeewayError:
 
 
 def _translate_os_error(error: OSError) -> LeewayError | None:
-    if error.errno in EXHAUSTED:
+    if error.errno in NO_RESOURCES:
         return StorageError(f"the machine has no free resources: {describe_reason(error)}.", "Run it again later.")
     if error.filename is not None:
         return DataError(f"{error.filename}: {describe_reason(error)}.")
@@ -201,7 +201,7 @@ def _translate_duckdb_error(error: BaseException) -> LeewayError | None:
 def _translate_sqlite_error(error: BaseException) -> LeewayError | None:
     if any(text in str(error) for text in LOCKED_TEXTS):
         return ConflictError(f"{error}: another process holds it.", "Run it again.")
-    if CREATED_TEXT in str(error):
+    if CREATED_BY_OTHER_TEXT in str(error):
         return ConflictError(f"{describe_reason(error)}: another process creates it now.", "Run it again.")
     if type(error).__name__ in ("DatabaseError", "OperationalError"):  # the other classes are bugs
         return DataError(f"a SQLite database cannot be read: {describe_reason(error)}.", "Restore it from a backup.")

@@ -37,7 +37,7 @@ _LIST_MEMBERS = {"FeatureName": "FeatureNames", "TargetStores": "TargetStores"}
 Request = Mapping[str, Any]
 
 
-class RefusedRecord(Exception):
+class RecordRequestRefused(Exception):
     """A request about a record is refused: the response is `error_response`. A retry cannot help."""
 
     def __init__(self, error_response: ErrorResponse) -> None:
@@ -76,7 +76,7 @@ class FeatureStoreRuntime:
             content = self._handlers[operation](owner, request)
         except (AWSValidationException, InvalidRecord) as error:
             return answer_error(environ, start_response, ErrorResponse(400, "ValidationError", str(error)), SERVICE)
-        except RefusedRecord as error:
+        except RecordRequestRefused as error:
             return answer_error(environ, start_response, error.error_response, SERVICE)
         body = json.dumps(content).encode()
         start_response("200 OK", [("Content-Type", "application/json"), ("Content-Length", str(len(body)))])
@@ -180,4 +180,4 @@ def _describe_missing_group(name: str) -> str:
 
 
 def _refuse(status: int, code: str, message: str) -> NoReturn:
-    raise RefusedRecord(ErrorResponse(status, code, message))
+    raise RecordRequestRefused(ErrorResponse(status, code, message))

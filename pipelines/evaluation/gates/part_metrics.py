@@ -18,7 +18,7 @@ from pipelines.evaluation.statistics.sums import WeightedSums, make_mean
 from pipelines.evaluation.statistics.weighted import compute_metric, make_auc
 
 
-class AucOfParts:
+class AucMetric:
     """The AUC. Without groups, the interval is DeLong's."""
 
     name = "AUC"
@@ -38,7 +38,7 @@ class AucOfParts:
         return len(np.unique(label)) == 2
 
 
-class MeanOfParts(ABC):
+class MeanMetric(ABC):
     """A metric that is the mean of one number for each row. Greater is better."""
 
     name: str
@@ -65,7 +65,7 @@ class MeanOfParts(ABC):
         return len(label) > 0
 
 
-class RelativeAccuracy(MeanOfParts):
+class RelativeAccuracy(MeanMetric):
     """1 minus the ratio of the mean absolute error to a fixed error, `scale`.
 
     The metric has no unit, and greater is better. It is 0 if the error equals `scale`. It falls by 0.05 if the error
@@ -82,7 +82,7 @@ class RelativeAccuracy(MeanOfParts):
         return np.asarray(1 - np.abs(score - label) / self.scale)
 
 
-class ShareOfRightClasses(MeanOfParts):
+class ShareOfRightClasses(MeanMetric):
     """The share of rows whose predicted class is right."""
 
     name = "accuracy"
@@ -92,13 +92,13 @@ class ShareOfRightClasses(MeanOfParts):
         return np.asarray(find_predicted_classes(score) == label, dtype=np.float64)
 
 
-PartMetric = AucOfParts | MeanOfParts
+PartMetric = AucMetric | MeanMetric
 
 
 def choose_part_metric(holdout: Holdout, score: Array) -> PartMetric:
     """Choose the metric by the holdout's task. In a regression, its scale is the mean absolute error of `score`."""
     if holdout.task == "binary":
-        return AucOfParts()
+        return AucMetric()
     if holdout.task == "multiclass":
         return ShareOfRightClasses()
     return RelativeAccuracy(compute_metric(holdout.label, score, "mae"))

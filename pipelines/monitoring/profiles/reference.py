@@ -86,7 +86,7 @@ class ClassCurve(_FrozenModel):
     name: str
     scores: tuple[float, ...]
     """Ascending probabilities, as the model returns them. Values between two of them are interpolated."""
-    chances: tuple[float, ...]
+    observed_shares: tuple[float, ...]
     """For each of these probabilities: the share of the rows with this probability that have the class."""
     edges: tuple[float, ...]
     """Edges of the bins in which the probabilities are counted, ascending."""

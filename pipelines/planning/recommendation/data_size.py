@@ -77,7 +77,7 @@ class TimeBySize:
         smallest: least data of a past job, bytes.
         largest: most data of a past job, bytes.
         line: the line through their times; None if their sizes are too similar.
-        middle_s: median of their times, seconds.
+        median_s: median of their times, seconds.
         spread: largest factor between the time of a past job and the predicted one.
     """
 
@@ -85,7 +85,7 @@ class TimeBySize:
     smallest: float
     largest: float
     line: Line | None
-    middle_s: float
+    median_s: float
     spread: float
 
     def predict(self, data_bytes: float) -> SizedTime:
@@ -97,7 +97,7 @@ class TimeBySize:
         is returned: its largest error is the same factor, whichever of the two times is true.
         """
         nearest = min(max(data_bytes, self.smallest), self.largest)
-        nearest_s = self.line.compute_s(nearest) if self.line else self.middle_s
+        nearest_s = self.line.compute_s(nearest) if self.line else self.median_s
         ratio = data_bytes / nearest
         seconds = self.line.compute_s(data_bytes) if self.line else nearest_s * math.sqrt(ratio)
         low_s, high_s = sorted((nearest_s, nearest_s * ratio**GROWTH))
@@ -117,19 +117,19 @@ class TimeBySize:
         )
 
 
-def fit_times(jobs: Sequence[SizedJob], middle_jobs: int) -> TimeBySize:
+def fit_times(jobs: Sequence[SizedJob], median_jobs: int) -> TimeBySize:
     """Find out how the time of past jobs depends on the amount of their data.
 
     Args:
         jobs: past jobs on the same machines, oldest first; at least one.
-        middle_jobs: number of the newest jobs whose median is used if there is no line.
+        median_jobs: number of the newest jobs whose median is used if there is no line.
     """
     line, sizes = fit_line(jobs), [job.data_bytes for job in jobs]
-    newest_jobs = jobs if line else jobs[-middle_jobs:]
-    middle_s = median([job.seconds for job in newest_jobs])
-    ratios = [job.seconds / (line.compute_s(job.data_bytes) if line else middle_s) for job in newest_jobs]
+    newest_jobs = jobs if line else jobs[-median_jobs:]
+    median_s = median([job.seconds for job in newest_jobs])
+    ratios = [job.seconds / (line.compute_s(job.data_bytes) if line else median_s) for job in newest_jobs]
     spread = max(max(ratio, 1 / ratio) for ratio in ratios)
-    return TimeBySize(len(newest_jobs), min(sizes), max(sizes), line, middle_s, spread)
+    return TimeBySize(len(newest_jobs), min(sizes), max(sizes), line, median_s, spread)
 
 
 def fit_line(jobs: Sequence[SizedJob]) -> Line | None:

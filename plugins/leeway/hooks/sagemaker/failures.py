@@ -18,7 +18,7 @@ from pipelines.costs.job_records import get_end_time, get_kind
 
 PERMANENT_PREFIXES = ("AlgorithmError", "ClientError")
 """Beginnings of the FailureReason of a job that would fail again: its script, its input or its request is wrong."""
-LATE_STOP_S = 60.0
+OLD_TRY_STOP_S = 60.0
 """Seconds after the start of a new try in which the old try may still stop its job. (After a clear, Airflow gives the
 trigger of the old try 30 s to stop the job.)"""
 EXIT_MESSAGE = re.compile(r"\[exit (\d+)\] (.*)", re.DOTALL)
@@ -82,4 +82,4 @@ def is_stopped_by_clear(job: Mapping[str, Any], attached_at: str | None) -> bool
     """
     if attached_at is None:
         return False
-    return get_end_time(job) < dt.datetime.fromisoformat(attached_at) + dt.timedelta(seconds=LATE_STOP_S)
+    return get_end_time(job) < dt.datetime.fromisoformat(attached_at) + dt.timedelta(seconds=OLD_TRY_STOP_S)

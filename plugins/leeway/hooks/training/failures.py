@@ -9,7 +9,7 @@ from typing import Any
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from leeway.hooks.sagemaker.description import get_stop_time
-from leeway.hooks.sagemaker.failures import LATE_STOP_S, PERMANENT_PREFIXES
+from leeway.hooks.sagemaker.failures import OLD_TRY_STOP_S, PERMANENT_PREFIXES
 from leeway.hooks.sagemaker.machines import Machine, get_machine_label, had_no_capacity
 from leeway.hooks.sagemaker.wait import WaitEvent
 
@@ -72,7 +72,7 @@ def _make_error_of_stopped_job(job: Mapping[str, Any], event: WaitEvent) -> Airf
             "max_run_s. Its checkpoints are kept: after a clear, the next job resumes from them."
         )
     if event["attached_at"] and get_stop_time(job) < dt.datetime.fromisoformat(event["attached_at"]) + dt.timedelta(
-        seconds=LATE_STOP_S
+        seconds=OLD_TRY_STOP_S
     ):
         return None  # a clear of the task stopped the job, and then began this try
     return AirflowException(f"training job {name} was stopped by somebody; a retry resumes from its checkpoints.")

@@ -6,7 +6,7 @@ import pytest
 
 from pipelines.errors import SpecError
 from pipelines.planning.cheap_hours import PlannedRun, compute_latest_start, decide_start
-from pipelines.planning.spot_prices import HOUR, HourlyPrices, PriceChange, WeeklyCourse, tabulate_hours
+from pipelines.planning.spot_prices import HOUR, HourlyPrices, PriceChange, WeeklyPricePattern, tabulate_hours
 
 MONDAY = dt.datetime(2026, 3, 2, tzinfo=dt.UTC)
 WEEKS_H = 5 * 168
@@ -61,7 +61,7 @@ def test_a_price_above_its_usual_value_is_expected_to_fall():
     assert decide(calm, slack_h=24).is_start
     decision = decide(jump, slack_h=24)
     assert not decision.is_start and "1.99 times its usual value" in decision.reason
-    assert WeeklyCourse(jump, 4).predict_run_usd_h(12) == pytest.approx(0.1, rel=0.05)
+    assert WeeklyPricePattern(jump, 4).predict_run_usd_h(12) == pytest.approx(0.1, rel=0.05)
 
 
 def test_a_jump_fades_during_a_long_run():
@@ -71,9 +71,9 @@ def test_a_jump_fades_during_a_long_run():
         jumps[index : index + 3] = [0.2, 0.15, 0.12]
     jump = HourlyPrices(MONDAY + hour * HOUR, (*jumps[:-1], 0.2))
     # Only the first hours of the run are expensive, so a wait saves next to nothing.
-    assert WeeklyCourse(jump, 100).predict_run_usd_h(0) == pytest.approx(0.1, rel=0.05)
+    assert WeeklyPricePattern(jump, 100).predict_run_usd_h(0) == pytest.approx(0.1, rel=0.05)
     assert decide(jump, slack_h=24, duration_s=100 * 3_600).expected_usd_h < 0.11
-    assert WeeklyCourse(jump, 1).predict_run_usd_h(0) == pytest.approx(0.2, rel=0.05), "the control"
+    assert WeeklyPricePattern(jump, 1).predict_run_usd_h(0) == pytest.approx(0.2, rel=0.05), "the control"
 
 
 def test_a_lower_quantile_expects_more_luck_and_waits_where_the_median_starts():
@@ -87,7 +87,7 @@ def test_a_lower_quantile_expects_more_luck_and_waits_where_the_median_starts():
 
 def test_risk_is_the_share_of_past_runs_in_which_the_price_rose():
     prices = build_prices(WEEKS_H + 5)  # at 08:00 the price doubles, so a run of 4 h from 05:00 on contains the rise
-    course = WeeklyCourse(prices, 4)
+    course = WeeklyPricePattern(prices, 4)
     assert (course.compute_risk(0), course.compute_risk(3)) == (1.0, 0.0)
     decision = decide(prices, slack_h=24, criterion="risk")
     assert decision.best_at == MONDAY + (WEEKS_H + 8) * HOUR

@@ -103,7 +103,7 @@ def test_without_different_sizes_the_fixed_part_is_not_known(jobs: list[tuple[fl
 
 def test_only_the_newest_jobs_count_without_a_line() -> None:
     times = fit_times(make_jobs(*((1, 1_000) for _ in range(5)), *((1, 100 + n) for n in range(5))), MIDDLE_JOBS)
-    assert (times.middle_s, times.jobs) == (102, 5)
+    assert (times.median_s, times.jobs) == (102, 5)
 
 
 @pytest.mark.parametrize(
