@@ -258,7 +258,7 @@ class Fleet:
             attempt += 1
             started_at = time.monotonic()
             with contextlib.suppress(JobFailed):  # the next round tries it again
-                instance.restart()
+                instance.restart(DEPLOYMENT_NICENESS if self.count_ready(instance.variant) else 0)
             with self._condition:
                 self._condition.notify_all()
 

@@ -202,8 +202,11 @@ class Instance:
         pool = self.pool
         return self._host.has_exited() or (pool is not None and pool.is_stuck)
 
-    def restart(self) -> None:
+    def restart(self, niceness: int = 0) -> None:
         """Start the process again after its end.
+
+        Args:
+            niceness: Niceness of the process while it loads the model; larger if no request waits for the process.
 
         Raises:
             JobFailed: The process ends before it answers, or does not answer in time. The reason quotes its log.
@@ -212,7 +215,7 @@ class Instance:
         if self._host is not None:
             _wait_for_exit(self._host, TRACEBACK_WAIT_S)
             self._host.finish()
-        self.start()
+        self.start(niceness)
 
     def stop(self) -> None:
         """End the process, and delete the folder tree. Idempotent."""

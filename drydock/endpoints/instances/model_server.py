@@ -12,6 +12,7 @@ opens a pipe. Then it loads the model.
 
 # ruff: noqa: T201
 
+import contextlib
 import faulthandler
 import gc
 import json
@@ -21,6 +22,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 import traceback
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -47,6 +49,10 @@ READY_FILE = "ready"
 """Name of the file that says that the libraries are imported, in the same folder."""
 ADDRESS_VARIABLE = "DRYDOCK_ADDRESS"
 """Environment variable with the address to listen on, HOST:PORT; any free port if the port is 0."""
+AUTOGROUP_FILE = Path("/proc/self/autogroup")
+"""Linux's file with the priority of the process's session, as `nice` counts. Missing on other systems."""
+AUTOGROUP_TRIES, AUTOGROUP_PAUSE_S = 50, 0.1
+"""Linux lets all processes without privileges write such a file ten times a second together."""
 LOAD_PIPE = "load"
 """Name of the pipe, in the same folder. When it is opened for writing, a standby process loads the model."""
 
@@ -162,14 +168,16 @@ def main(base: Path) -> int:
     # priority is lowered for the loading of the model.
     thread = threading.Thread(target=lambda: loaded_servers.get().serve_forever(0.1), daemon=True)
     thread.start()
-    if niceness := os.environ.get(STANDBY_VARIABLE):
-        stand_by(code, base / "model" / "code", int(niceness))
-    lower_priority(int(os.environ.get(NICENESS_VARIABLE, "0")))
+    if standby_niceness := os.environ.get(STANDBY_VARIABLE):
+        stand_by(code, base / "model" / "code", int(standby_niceness))
+    niceness = int(os.environ.get(NICENESS_VARIABLE, "0"))
+    lower_priority(niceness)
     try:
         predict = load_model(base / "model")
     except (Exception, SystemExit):
         traceback.print_exc()
         return 1
+    restore_priority(niceness)
     write_imports(code / IMPORTS_FILE, known_modules, base)
     # The model's objects live as long as the process. Garbage collections that skip them do not delay requests.
     gc.collect()
@@ -203,18 +211,39 @@ def stand_by(code: Path, model_code: Path, niceness: int) -> None:
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
     thread.join()
+    restore_priority(niceness)
     sys.path.remove(str(model_code))
     write_file(code / READY_FILE, "")
     (code / LOAD_PIPE).open("rb").close()  # waits until the server opens it for writing
 
 
 def lower_priority(niceness: int) -> None:
-    """Lower the priority of this thread, on Linux only. Only root could raise it again.
+    """Lower the priority of this thread and of the process's session, on Linux only.
 
-    Other systems would lower the priority of the whole process.
+    Other systems would lower the priority of the whole process for ever. Where Linux divides the processors among the
+    sessions (sched(7), "The autogroup feature"), the priority of a thread counts only within its session. Elsewhere, as
+    in a container, only that of the thread counts. drydock starts each instance in a session of its own.
+
+    Args:
+        niceness: Priority as `nice` counts; 0 changes nothing.
     """
     if niceness and sys.platform == "linux":
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), niceness)
+        _set_session_priority(niceness)
+
+
+def restore_priority(niceness: int) -> None:
+    """Give the session its usual priority again after `lower_priority`. Only root could raise that of the thread."""
+    if niceness and sys.platform == "linux":
+        _set_session_priority(0)
+
+
+def _set_session_priority(niceness: int) -> None:
+    for _ in range(AUTOGROUP_TRIES if AUTOGROUP_FILE.exists() else 0):
+        with contextlib.suppress(OSError):
+            AUTOGROUP_FILE.write_text(str(niceness), encoding="ascii")
+            return
+        time.sleep(AUTOGROUP_PAUSE_S)
 
 
 def end_at_sigterm(server: ModelServer) -> None:
