@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[4]
 def test_a_metric_that_the_task_does_not_have_is_a_no(metric: str, outcome: str) -> None:
     dataset = replace(DATASET, task="regression")
     sections = {"gate": {"policy": {"bounds": {metric: {"at_most": 1.0}}}}}
-    answer = questions._answer("?", questions._check_gate, questions.Subject("delays", dataset, Path(), sections))
+    answer = questions._answer("?", questions._check_gate, questions.CheckedModel("delays", dataset, Path(), sections))
     assert answer.outcome == outcome
     if outcome == "no":
         assert f"the gate's policy names the metric {metric!r}" in answer.text
@@ -31,10 +31,10 @@ def test_the_dag_files_of_a_model_are_found(
 ) -> None:
     monkeypatch.setenv("LEEWAY_PROJECT", str(ROOT))
     fresh_settings()
-    subject = questions.Subject("flights", DATASET, Path(), {})
+    subject = questions.CheckedModel("flights", DATASET, Path(), {})
     answer = questions._answer("?", questions._check_dag_files, subject)
     assert (answer.outcome, answer.text) == ("yes", 'the word "airflow" is in dags/flights.py')
-    nobody = questions._answer("?", questions._check_dag_files, questions.Subject("nobody", DATASET, Path(), {}))
+    nobody = questions._answer("?", questions._check_dag_files, questions.CheckedModel("nobody", DATASET, Path(), {}))
     assert (nobody.outcome, nobody.text) == (
         "not yet",
         "no file in dags/ names nobody: `create_lifecycle_dags` creates its DAGs",
@@ -50,13 +50,13 @@ def test_a_dag_file_without_the_word_is_a_no(
     )
     monkeypatch.setenv("LEEWAY_PROJECT", str(tmp_path))
     fresh_settings()
-    answer = questions._answer("?", questions._check_dag_files, questions.Subject("orders", DATASET, Path(), {}))
+    answer = questions._answer("?", questions._check_dag_files, questions.CheckedModel("orders", DATASET, Path(), {}))
     assert answer.outcome == "no" and answer.text.startswith('the word "airflow" is missing in dags/orders.py. Write')
 
 
 def test_a_label_that_does_not_fit_the_task_is_one_no_and_is_not_searched_for_leaks() -> None:
     dataset = replace(DATASET, task="regression", label="grade")
-    subject = questions.Subject("orders", dataset, Path(), {})
+    subject = questions.CheckedModel("orders", dataset, Path(), {})
     subject.__dict__["rows"] = pa.table({"grade": ["low", "high"]})
     answers = [questions._answer("?", check, subject) for check in (questions._check_label, questions._check_leaks)]
     assert [answer.outcome for answer in answers] == ["no", "not yet"]
