@@ -27,7 +27,9 @@ def test_days_of_a_source_that_is_read_incrementally_are_restored(
 
     open_source, read_changes, reads = source.open_source, lost_days.changes.read_changes, []
     monkeypatch.setattr(source, "open_source", lambda _: open_source(orders.folder))
-    monkeypatch.setattr(lost_days.changes, "read_changes", lambda *args: reads.append(args) or read_changes(*args))
+    monkeypatch.setattr(
+        lost_days.changes, "read_changes", lambda *args, **options: reads.append(args) or read_changes(*args, **options)
+    )
     files = sorted((home / "lake/leeway/orders_raw/data").rglob("*.parquet"))
     contents = [path.read_bytes() for path in files]
     for path in files[:2]:

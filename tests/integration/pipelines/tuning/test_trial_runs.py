@@ -42,7 +42,11 @@ def test_each_trial_has_a_nested_run_with_its_rounds(
         "runs-003": ("failed", "FAILED"),
     }
     reasons = {run.data.tags[JOB_TAG]: run.data.tags.get("leeway.trial_reason", "") for run in children}
-    assert reasons == {"runs-001": "", "runs-002": "stopped after round 1", "runs-003": "the image does not exist"}
+    assert reasons == {
+        "runs-001": "",
+        "runs-002": "stopped by a limit or a person after round 1",
+        "runs-003": "the image does not exist",
+    }
     assert {run.data.params.get("eta") for run in children if run.data.tags[JOB_TAG] != "runs-001"} == {"0.2", "9.0"}
     for run, trial in ((run, trial) for run in children for trial in TRIALS if run.data.tags[JOB_TAG] == trial.name):
         rounds = client.get_metric_history(run.info.run_id, "objective_of_round") if trial.rounds else []
