@@ -12,7 +12,6 @@ opens a pipe. Then it loads the model.
 
 # ruff: noqa: T201
 
-import contextlib
 import faulthandler
 import gc
 import json
@@ -240,10 +239,14 @@ def restore_priority(niceness: int) -> None:
 
 def _set_session_priority(niceness: int) -> None:
     for _ in range(AUTOGROUP_TRIES if AUTOGROUP_FILE.exists() else 0):
-        with contextlib.suppress(OSError):
+        try:
             AUTOGROUP_FILE.write_text(str(niceness), encoding="ascii")
-            return
-        time.sleep(AUTOGROUP_PAUSE_S)
+        except BlockingIOError:
+            time.sleep(AUTOGROUP_PAUSE_S)
+            continue
+        except OSError:
+            pass  # in some containers, nothing below /proc can be written: the priority of the thread is enough there
+        return
 
 
 def end_at_sigterm(server: ModelServer) -> None:
