@@ -16,7 +16,7 @@ import numpy as np
 from pipelines.evaluation.statistics.estimate import Estimate
 from pipelines.evaluation.statistics.groups import estimate_by_groups
 from pipelines.evaluation.statistics.inputs import Array
-from pipelines.evaluation.statistics.sums import WeightedMetric
+from pipelines.evaluation.statistics.sums import WeightedMetric, make_quantile
 from pipelines.shadow_test.limits import ShadowLimits
 
 MAX_BLOCKS = 20
@@ -78,20 +78,9 @@ def estimate_increase(times: PairedTimes, limits: ShadowLimits) -> tuple[Estimat
 def _make_metric(values: Array, counts: Array | None, statistic: str) -> WeightedMetric:
     """Return the statistic as a function of weights. The statistics of minutes are averaged over their requests."""
     if counts is None and statistic != "Average":
-        return _make_percentile(values, _read_share(statistic))
+        return make_quantile(values, _read_share(statistic))
     factors = np.ones(len(values)) if counts is None else counts
     return lambda weights: np.asarray((weights @ (factors * values)) / (weights @ factors))
-
-
-def _make_percentile(values: Array, share: float) -> WeightedMetric:
-    order = np.argsort(values)
-    sorted_values = values[order]
-
-    def compute_percentile(weights: Array) -> Array:
-        sums = np.cumsum(weights[:, order], axis=1)
-        return np.asarray(sorted_values[(sums >= share * sums[:, -1:]).argmax(axis=1)])
-
-    return compute_percentile
 
 
 def _read_share(statistic: str) -> float:

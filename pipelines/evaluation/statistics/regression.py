@@ -11,7 +11,15 @@ from collections.abc import Sequence
 import numpy as np
 
 from pipelines.evaluation.statistics.inputs import Array
-from pipelines.evaluation.statistics.sums import ALL_ROWS, RowValues, WeightedMetric, WeightedSums, divide, make_mean
+from pipelines.evaluation.statistics.sums import (
+    ALL_ROWS,
+    RowValues,
+    WeightedMetric,
+    WeightedSums,
+    divide,
+    make_mean,
+    make_quantile,
+)
 
 
 def make_rmse(label: Array, score: Array) -> WeightedMetric:
@@ -48,18 +56,7 @@ def make_median_ae(label: Array, score: Array) -> WeightedMetric:
 
     For a draw whose weights are all 0, the metric is NaN.
     """
-    errors = np.abs(score - label)
-    order = np.argsort(errors, kind="stable")
-    ordered_errors = errors[order]
-
-    def compute(weights: Array) -> Array:
-        cumulative_weights = np.cumsum(weights[:, order], axis=1)
-        total = cumulative_weights[:, -1:]
-        lower = np.argmax(cumulative_weights >= total / 2, axis=1)
-        upper = np.argmax(cumulative_weights > total / 2, axis=1)
-        return np.where(total[:, 0] > 0, (ordered_errors[lower] + ordered_errors[upper]) / 2, np.nan)
-
-    return compute
+    return make_quantile(np.abs(score - label), 0.5)
 
 
 def make_pinball(label: Array, score: Array, quantiles: Sequence[float]) -> WeightedMetric:

@@ -125,6 +125,28 @@ def make_mean(values: Array) -> WeightedSums:
     return WeightedSums(terms, lambda total, rows: divide(total, rows, np.nan))
 
 
+def make_quantile(values: Array, share: float) -> WeightedMetric:
+    """Make a quantile of `values`, which has one value for each row. Between two values, take their mean.
+
+    This is definition 2 of Hyndman and Fan (1996). For a draw whose weights are all 0, the quantile is NaN.
+
+    Args:
+        values: shape (rows,).
+        share: share of the weight that is at or below the quantile, between 0 and 1: 0.5 is the median.
+    """
+    order = np.argsort(values, kind="stable")
+    ordered_values = values[order]
+
+    def compute(weights: Array) -> Array:
+        cumulative_weights = np.cumsum(weights[:, order], axis=1)
+        total = cumulative_weights[:, -1:]
+        lower = np.argmax(cumulative_weights >= share * total, axis=1)
+        upper = np.argmax(cumulative_weights > share * total, axis=1)
+        return np.where(total[:, 0] > 0, (ordered_values[lower] + ordered_values[upper]) / 2, np.nan)
+
+    return compute
+
+
 def divide(numerator: Array, denominator: Array, default: float) -> Array:
     """Divide elementwise; use `default` if the denominator is 0."""
     quotient = np.full(numerator.shape, default)
