@@ -113,9 +113,13 @@ class TuningAttempts(Attempts):
         prices = self.costs.require_budget([self.template.machine], trials)
         name, request = self.jobs.build_name(number), self.template.build_request(earlier_jobs, number)
         if earlier_jobs:
-            kept_count = max(0, self.template.plan.count_trials() - trials)
+            finished_count = max(0, self.template.plan.count_trials() - trials)
+            last_job = get_job_name(earlier_jobs[-1])
             self.log.info(
-                "%d trials until %s are kept; %d are left", kept_count, get_job_name(earlier_jobs[-1]), trials
+                "%d trials had finished when %s ended, and are not run again; %d are left",
+                finished_count,
+                last_job,
+                trials,
             )
         definition = request["TrainingJobDefinition"]
         # The environment does not count as an input, so that a try with another trace finds this job, too.
