@@ -51,11 +51,13 @@ class Traffic:
     """
 
     def __init__(self, url: str, bodies: Sequence[str], duration_s: float) -> None:
-        self._url, self._bodies, self._duration_s = url, bodies, duration_s
-        self._numbers, self._begin = count(), time.perf_counter() + 0.1
+        self._bodies, self._duration_s, self._numbers = bodies, duration_s, count()
+        # The clients exist before the first request is due: to create them takes a second and more of CPU time.
+        clients = [_create_runtime(url) for _ in range(CONNECTIONS)]
+        self._threads = [threading.Thread(target=self._work, args=(client,)) for client in clients]
+        self._begin = time.perf_counter() + 0.1
         self.answers: list[tuple[float, float, str]] = []
         """For each request: when it was due, the seconds from then to its answer, and the kind of the answer."""
-        self._threads = [threading.Thread(target=self._work) for _ in range(CONNECTIONS)]
 
     @property
     def elapsed_s(self) -> float:
@@ -72,10 +74,7 @@ class Traffic:
         for thread in self._threads:
             thread.join()
 
-    def _work(self) -> None:
-        client = boto3.session.Session(**KEYS).client(
-            "sagemaker-runtime", endpoint_url=self._url, config=Config(retries={"total_max_attempts": 1}, proxies={})
-        )
+    def _work(self, client: Any) -> None:
         for number in iter(lambda: next(self._numbers), None):
             due_s = number / RATE
             if due_s >= self._duration_s:
@@ -83,6 +82,12 @@ class Traffic:
             time.sleep(max(due_s - self.elapsed_s, 0))
             kind = _invoke(client, self._bodies[number % len(self._bodies)])
             self.answers.append((due_s, self.elapsed_s - due_s, kind))
+
+
+def _create_runtime(url: str) -> Any:
+    """Create a client for one thread, which sends each request once."""
+    config = Config(retries={"total_max_attempts": 1}, proxies={})
+    return boto3.session.Session(**KEYS).client("sagemaker-runtime", endpoint_url=url, config=config)
 
 
 def run() -> dict[str, Any]:
