@@ -34,6 +34,9 @@ from drydock.settings import Settings, get_machine_memory_gib, get_usable_cores
 EXIT_INVALID, EXIT_TRY_AGAIN = 2, 75
 # Seconds between two checks for a signal.
 SIGNAL_CHECK_S = 0.2
+# Longest time for which a thread runs Python code while others wait, seconds (Python: 0.005). A request waits for it
+# several times while another thread prepares an instance.
+THREAD_SWITCH_S = 0.001
 MACHINE_CORES, MACHINE_MEMORY_GIB = get_usable_cores(), get_machine_memory_gib()
 
 app = typer.Typer(
@@ -157,6 +160,7 @@ def _serve_until_signal(
     settings: Settings, executor: Executor, policy: SpotPolicy, listener: socket.socket, port_file: Path | None
 ) -> None:
     stop_event = _catch_signals()
+    sys.setswitchinterval(THREAD_SWITCH_S)
     with run_server(settings, executor, policy, listener):
         if port_file is not None:
             _write_atomically(port_file, str(listener.getsockname()[1]))

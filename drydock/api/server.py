@@ -12,8 +12,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from moto.moto_server.werkzeug_app import DomainDispatcherApplication
-
 from drydock.api import sagemaker
 from drydock.api.batch.training_jobs import ServiceTrainingJobs
 from drydock.api.control import CONTROL_PREFIX, ControlEndpoints
@@ -23,7 +21,7 @@ from drydock.api.http.error_answers import ErrorAnswers
 from drydock.api.http.own_hosts import OwnHosts
 from drydock.api.http.request_checks import RequestChecks
 from drydock.api.http.reset import Reset
-from drydock.api.lazy_services import LazyServices
+from drydock.api.lazy_services import LazyServices, MotoApplication
 from drydock.api.runtime import Runtime
 from drydock.api.tuning.training_jobs import BackendTrainingJobs
 from drydock.autoscaling.service import SERVICE, Autoscaling
@@ -210,7 +208,7 @@ def _build_application(
             "ec2": partial(_install_ec2, spot_prices),
         }
     )
-    moto_application = DomainDispatcherApplication(lazy_services.create_app)
+    moto_application = MotoApplication(lazy_services.create_app)
     add_s3_middleware = s3_backend.install(store, settings.data / "objects")
     services = ExternalS3Middleware(add_s3_middleware(moto_application), settings.s3_url)
     feature_groups = FeatureGroups(store)

@@ -1,9 +1,12 @@
 """Test that services are loaded at their first request."""
 
+from typing import Any
+
 import pytest
+from moto.moto_server.werkzeug_app import DomainDispatcherApplication
 
 from drydock.api import lazy_services
-from drydock.api.lazy_services import LazyServices
+from drydock.api.lazy_services import LazyServices, MotoApplication
 
 
 @pytest.fixture
@@ -34,3 +37,18 @@ def test_installation_that_failed_is_repeated(calls: list[str]) -> None:
         services.create_app("ec2")
     services.create_app("ec2")
     assert calls == ["install", "install", "ec2"]
+
+
+def test_service_of_a_host_is_searched_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    searches: list[str] = []
+    search = DomainDispatcherApplication.get_backend_for_host
+
+    def record(application: DomainDispatcherApplication, host: str) -> Any:
+        searches.append(host)
+        return search(application, host)
+
+    monkeypatch.setattr(DomainDispatcherApplication, "get_backend_for_host", record)
+    application = MotoApplication(lambda service: service)
+    hosts = [f"{name}.us-east-1.amazonaws.com" for name in ("s3", "logs", "api.sagemaker")]
+    assert [application.get_backend_for_host(host) for host in [*hosts, *hosts]] == ["s3", "logs", "sagemaker"] * 2
+    assert searches == hosts
