@@ -29,6 +29,8 @@ class HostPlan:
         arguments: The arguments of the image's own entrypoint, used if command is empty (SageMaker's default: train).
         port: The port at which the host answers requests; 0 if it answers none. A container with a port has a network
             of its own, and the port is published on this machine's loopback address only.
+        niceness: Priority of the process's session from its start, as `nice` counts, where Linux divides the processors
+            among the sessions; 0 is the usual one. The program restores the usual priority itself.
     """
 
     name: str
@@ -45,6 +47,7 @@ class HostPlan:
     memory_mib: int
     arguments: Sequence[str] = ()
     port: int = 0
+    niceness: int = 0
 
     @property
     def exit_file(self) -> Path:

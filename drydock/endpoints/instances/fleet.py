@@ -49,6 +49,8 @@ class Fleet:
         self.plan, self._options = plan, options
         self._condition = threading.Condition()
         self._scale_lock = threading.Lock()
+        self._prepare_lock = threading.Lock()
+        """One instance is prepared at a time: requests wait for Python's lock while threads prepare instances."""
         self._instances: list[Instance] = []
         self._starting_instances: list[Instance] = []
         self._turn = itertools.count()
@@ -222,7 +224,7 @@ class Fleet:
                 raise JobFailed("The deployment was stopped.")
             self._starting_instances = self._starting_instances + instances
         with ThreadPoolExecutor(len(instances)) as threads:
-            futures = [threads.submit(_prepare_and_start, instance, niceness) for instance in instances]
+            futures = [threads.submit(self._prepare_and_start, instance, niceness) for instance in instances]
         errors = [error for future in futures if (error := future.exception())]
         with self._condition:
             self._starting_instances = [instance for instance in self._starting_instances if instance not in instances]
@@ -237,6 +239,12 @@ class Fleet:
             if instance.variant.serverless:
                 self.standbys.keep_standby(instance)
             threading.Thread(target=self._watch, args=(instance,), name=instance.name, daemon=True).start()
+
+    def _prepare_and_start(self, instance: Instance, niceness: int) -> None:
+        if not instance.is_standby:
+            with self._prepare_lock:
+                instance.prepare()
+        instance.start(niceness)
 
     def _create_instance(self, variant: Variant) -> Instance:
         return self._options.create_instance(variant, f"i-{secrets.token_hex(4)}")
@@ -283,9 +291,3 @@ def _stop_all_instances(instances: Sequence[Instance]) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-
-
-def _prepare_and_start(instance: Instance, niceness: int) -> None:
-    if not instance.is_standby:
-        instance.prepare()
-    instance.start(niceness)

@@ -5,6 +5,7 @@ import os
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from drydock.endpoints.instances import model_server
@@ -124,7 +125,7 @@ class Instance:
             os.mkfifo(code / model_server.LOAD_PIPE)
         except OSError as error:
             raise JobFailed(f"InternalServerError: folder of the instance: {error}") from error
-        self._host = self._start_host({model_server.STANDBY_VARIABLE: str(STANDBY_NICENESS)})
+        self._host = self._start_host(model_server.STANDBY_VARIABLE, STANDBY_NICENESS)
         self.is_standby = True
 
     def read_imports(self) -> bytes:
@@ -151,7 +152,7 @@ class Instance:
         host = self._host if self.is_standby else None
         if host is None:
             (self._tree.code / model_server.PORT_FILE).unlink(missing_ok=True)
-            self._host = host = self._start_host({model_server.NICENESS_VARIABLE: str(niceness)})
+            self._host = host = self._start_host(model_server.NICENESS_VARIABLE, niceness)
         deadline = time.monotonic() + START_TIMEOUT_S
         while (port := self._find_port(host)) is None:
             if self.is_standby:
@@ -162,9 +163,11 @@ class Instance:
             time.sleep(POLL_S)
         self.pool = ConnectionPool(port)
 
-    def _start_host(self, variables: Mapping[str, str]) -> RunningHost:
+    def _start_host(self, variable: str, niceness: int) -> RunningHost:
+        """Start the process with a niceness, which the environment variable tells the model server, too."""
+        variables = {variable: str(niceness)}
         plan = plan_host(self.variant, self._tree, self._owner, self._executor, self._settings, variables)
-        return self._executor.start(plan)
+        return self._executor.start(replace(plan, niceness=niceness))
 
     def _find_port(self, host: RunningHost) -> int | None:
         """Return the port at which the model is served; None while it is not."""

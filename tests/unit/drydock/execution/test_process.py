@@ -12,6 +12,7 @@ from typing import Any
 import psutil
 import pytest
 
+from drydock.endpoints.instances.model_server import AUTOGROUP_FILE
 from drydock.errors import JobFailed
 from drydock.execution.process import ProcessExecutor, ProcessGroup
 from drydock.execution.spawn import start_paused_process
@@ -239,3 +240,14 @@ def test_only_hosts_of_the_data_folder_are_killed(executor: ProcessExecutor, tmp
     assert is_alive(other.pid)
     assert executor.kill_all_hosts(tmp_path / "data") == 0
     assert [group.finish() for group in (*groups, other)] == [137, 137, 137]
+
+
+@pytest.mark.skipif(not AUTOGROUP_FILE.exists(), reason="this system does not divide the processors among sessions")
+@pytest.mark.parametrize("niceness", [7, 0])
+def test_session_has_its_priority_from_the_start(niceness: int, tmp_path: Path) -> None:
+    executor = ProcessExecutor(opt_ml=False)
+    plan = make_plan(tmp_path / "tree", f"print(open({str(AUTOGROUP_FILE)!r}).read())", niceness=niceness)
+    host = executor.start(plan)
+    wait_for(host.has_exited)
+    host.finish()
+    assert plan.log.read_text().split()[-1] == str(niceness)
