@@ -38,7 +38,7 @@ class Endpoints:
         settings: The server's settings.
         executor: Runs the instances.
         logs: Moves the instances' logs to CloudWatch Logs.
-        find_rollback_reason: Returns why one of several alarms ends an update; None if no alarm does.
+        find_rollback_reason: Returns, for the names of alarms, why one of them ends an update; None if none does.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Endpoints:
         self._stored_endpoints = list(self.iterate())
 
     def get_endpoints(self, owner: Owner) -> dict[str, Endpoint]:
-        """Return the endpoints of an account and region by their names. The mapping changes with them."""
+        """Return the endpoints of an account and region by their names. `create` and `delete` change the mapping."""
         return self._by_owner[owner]
 
     def _find(self, owner: Owner, name: str) -> Endpoint | None:
@@ -77,7 +77,7 @@ class Endpoints:
             endpoint: The endpoint.
             fleet: The instances that answered.
             request: The request.
-            result: Its answer.
+            result: The model's response.
             duration_s: Seconds from the request to the answer.
         """
         owner, name, variant = endpoint.owner, endpoint.name, result.variant
@@ -113,7 +113,7 @@ class Endpoints:
         return sum(fleet.standbys.count_ready() for endpoint in self.iterate() for fleet in endpoint.list_fleets())
 
     def recover(self) -> None:
-        """Start the instances of the stored endpoints again. Call this when the server answers already."""
+        """Start the instances of the stored endpoints again. Call this when the server already answers."""
         self.capture.start()
         self.metrics.start()
         self._utilization.start()
@@ -155,7 +155,7 @@ class Endpoints:
     def remove_all(self, owner: Owner) -> None:
         """Delete all endpoints of an account and region now. Their instances are stopped in the background.
 
-        moto's reset holds a lock that the thread of the logs may wait for, so it must not wait for the logs' end.
+        moto's reset holds a lock that the thread of the logs may need, so this method must not wait for that thread.
         """
         for endpoint in list(self._by_owner[owner].values()):
             endpoint.abandon()

@@ -59,7 +59,7 @@ class AsyncRequest:
 
 
 def build_locations(config: Mapping[str, Any], request_id: str, filename: str, extension: str) -> tuple[str, str]:
-    """Return the URIs of the answer and of the error; "" for the error without S3FailurePath.
+    """Return the URIs of the answer and of the error; the second is "" if there is no S3FailurePath.
 
     Args:
         config: AsyncInferenceConfig.
