@@ -7,6 +7,7 @@ from typing import Any
 from drydock.jobs.rules import refuse
 
 MAX_RANGES = 30
+"""SageMaker's quota of tuned hyperparameters in one tuning job."""
 
 
 def check_ranges(ranges: Mapping[str, Any]) -> None:
@@ -41,7 +42,7 @@ def _check_bounds(item: Mapping[str, str], read: Any) -> None:
     name, low, high = item["Name"], read(item, "MinValue"), read(item, "MaxValue")
     if low >= high:
         refuse(f"Invalid range of {name}: MinValue {item['MinValue']} must be less than MaxValue {item['MaxValue']}.")
-    if not math.isfinite(float(high) - float(low)):  # the sampler draws from the difference
+    if not math.isfinite(float(high) - float(low)):  # the sampler computes this difference
         refuse(
             f"Invalid range of {name}: MinValue {item['MinValue']} and MaxValue {item['MaxValue']} are too far apart."
         )
