@@ -28,7 +28,7 @@ class ShadowFields(DeployFields):
 
 @dataclass(frozen=True)
 class SkippedShadow:
-    """The operation of a task that runs no shadow: it has its result, and never waits."""
+    """The operation of a task that runs no shadow: its result is known, so it never waits."""
 
     result: dict[str, Any]
     inputs: dict[str, Any]
@@ -43,9 +43,10 @@ class ShadowTask(DeployTask):
 
     fields: ShadowFields
     _variant = ""
+    """Name of the shadow variant; empty until this process has chosen the version."""
 
     def prepare_operation(self, inputs: Mapping[str, Any] | None = None) -> Operation:  # type: ignore[override]
-        """Choose the version, and upload it unless this try has done so; skip the shadow if it makes no sense."""
+        """Choose the version, and upload it unless this try has done so; skip the shadow if there is a reason."""
         self.parse_count_field("check_interval_s")
         client = self._create_client()
         if not inputs:
