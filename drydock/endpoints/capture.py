@@ -51,7 +51,7 @@ class DataCapture:
         self._thread = threading.Thread(target=self._run, name="capture", daemon=True)
 
     def start(self) -> None:
-        """Begin to write."""
+        """Begin to write captured lines, in the background."""
         self._thread.start()
 
     def close(self) -> None:
@@ -70,7 +70,7 @@ class DataCapture:
         response: ModelResponse,
         requested_at: datetime,
     ) -> None:
-        """Capture an invocation, if its configuration says so.
+        """Capture an invocation if the configuration says so; InitialSamplingPercentage of them, at random.
 
         Args:
             owner: The endpoint's account and region.
@@ -115,7 +115,7 @@ class DataCapture:
             with tempfile.TemporaryFile() as file:
                 file.write(("\n".join(lines) + "\n").encode())
                 file.flush()  # `write` reads the file through another descriptor
-                # Without retries, which would delay other lines. If it fails, the next flush writes the lines.
+                # Without retries, which would delay other lines. If this write fails, the next flush writes the lines.
                 objects.get_store_without_retries().write(file, uri)
         except TRANSFER_ERRORS as error:
             log.warning("captured requests of %s cannot be written to %s: %s", target.endpoint, uri, error)

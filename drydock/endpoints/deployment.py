@@ -26,7 +26,7 @@ class Deployment:
 
     Args:
         traffic: How the traffic moves.
-        old_fleet: The instances that serve.
+        old_fleet: The instances that serve before the update.
         new_fleet: The instances that replace them; none is started yet.
         set_share: Sets the share of the requests that the new instances get.
         find_rollback_reason: Returns, for the names of alarms, why one of them ends the update; None if none does.

@@ -123,7 +123,7 @@ def check_weights(weights: Sequence[float]) -> None:
     """Check that at least one variant gets requests.
 
     Raises:
-        AWSValidationException: The weights add up to 0, or one is not a finite number. A retry cannot help.
+        AWSValidationException: The weights add up to 0, or one is not a number up to `MAX_WEIGHT`. A retry cannot help.
     """
     _check_finite(weights)
     if sum(weights) <= 0:

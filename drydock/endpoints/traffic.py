@@ -45,8 +45,8 @@ def build_traffic_plan(deployment: Mapping[str, Any] | None, instance_count: int
         instance_count: How many instances the new configuration has.
 
     Raises:
-        AWSValidationException: A step is too small or too large, or drydock does not support the policy. A retry cannot
-            help.
+        AWSValidationException: A step is missing, too small or too large, there are two policies, or the policy needs
+            instances and there are none. A retry cannot help.
     """
     if not deployment:
         return TrafficPlan()

@@ -22,7 +22,7 @@ NO_OBJECTIVE = (
 
 
 def find_best(trials: Sequence[Trial], plan: TuningPlan) -> Trial | None:
-    """Return the trial with the best objective; the first one of equal ones. None if no trial has an objective."""
+    """Return the first trial with the best objective, of those that can be best; None if there is none."""
     best_trial: Trial | None = None
     for trial in trials:
         if trial.can_be_best and (

@@ -1,4 +1,4 @@
-"""The responses about a tuning job: Describe, and the entries of the lists."""
+"""Build the responses of the API about a tuning job: its description, and the entries of lists."""
 
 import math
 from collections import Counter

@@ -94,7 +94,7 @@ class TuningPlan:
 
     @property
     def max_runtime_s(self) -> float:
-        """Seconds after the creation of the tuning job at which its training jobs are stopped; or infinity."""
+        """Seconds after the creation of the tuning job at which its training jobs are stopped, or infinity."""
         return float(self._limits.get("MaxRuntimeInSeconds", math.inf))
 
     @property

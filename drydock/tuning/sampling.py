@@ -1,7 +1,7 @@
 """Propose hyperparameters, and decide which trials Hyperband stops, with Optuna.
 
 Nothing is stored between two calls: each call builds a study from all trials. So a proposal depends only on the seed,
-its number and the results so far, and a server that was killed continues as if it had not been.
+its number and the results so far, and if a server is killed, the next one makes the same proposals.
 
 Optuna's import takes a second: import this module when the first proposal is needed.
 """

@@ -80,7 +80,7 @@ class AsyncInvocations:
         threading.Thread(target=self._run, name="async", daemon=True).start()
 
     def close(self) -> None:
-        """Begin no more requests. Requests in progress stay stored, and the next server answers them."""
+        """Stop answering. Requests that are not answered stay stored, and the next server answers them."""
         self._stop_event.set()
         self._threads.shutdown(wait=False, cancel_futures=True)
 
@@ -166,10 +166,10 @@ class AsyncInvocations:
         self._stored_requests.delete(key.owner, request.id)
 
     def _answer(self, owner: Owner, endpoint: Endpoint, request: AsyncRequest) -> None:
-        """Send a request to the model, and write its answer.
+        """Send a request to the model, and write the answer to S3.
 
         Raises:
-            InvocationError: The model answered with an error.
+            InvocationError: The endpoint does not serve, or the model did not answer, or answered with an error.
             JobFailed: S3 does not have the input, or does not accept the output.
         """
         objects, started_at = self._open_objects(owner), time.perf_counter()

@@ -10,7 +10,7 @@ from typing import Any
 from drydock.transfer.objects import join_uri
 
 DEFAULT_TTL_S, DEFAULT_TIMEOUT_S = 21_600, 900
-"""SageMaker's defaults: how old a request may become in the queue, and how long the model may take."""
+"""SageMaker's defaults, seconds: how old a request may become in the queue, and how long the model may take."""
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 # Seconds before each restart of an instance whose process ends repeatedly; the last value is used from then on.
 RESTART_PAUSES_S = (0.0, 1.0, 2.0, 5.0, 10.0, 30.0)
-# After this many seconds, an instance counts as healthy: its next restart has no pause.
+# After this many seconds, an instance is regarded as healthy: its next restart has no pause.
 HEALTHY_AFTER_S = 60.0
 CHECK_S = 0.1
 # Longest wait for the last requests of an instance that is not needed any more, seconds.
@@ -61,7 +61,7 @@ class Fleet:
         """Start and stop instances until each variant has the number that the plan says, or a share of it, rounded up.
 
         Args:
-            share: The share, more than 0: each variant has at least one instance.
+            share: The share, more than 0: a variant that has instances in the plan gets at least one.
             starts_serverless: Whether each serverless variant gets an instance now, which shows that its model loads.
 
         Raises:
@@ -99,7 +99,7 @@ class Fleet:
 
     @contextlib.contextmanager
     def count_request(self) -> Iterator[None]:
-        """Count a request during a block: `drain` waits for its end.
+        """Count a request during a block: `drain` waits until the block ends.
 
         Raises:
             FleetStopped: The instances were stopped already. Another fleet of the endpoint may answer.

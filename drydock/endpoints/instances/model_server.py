@@ -1,7 +1,7 @@
 """Load a model with its own inference.py, and answer GET /ping and POST /invocations.
 
 This is a stand-alone program: it is copied into an instance's folder tree, and needs only the standard library. It
-stands for the model server in SageMaker's containers. Once the model is loaded, it listens, and writes the number of
+replaces the model server of SageMaker's containers. Once the model is loaded, it listens, and writes the number of
 its port to a file. One request at a time reaches the model, as in a worker of SageMaker's model servers. If the model
 does not answer a request in time, the process ends, as those workers do. Its log then has the stack of each thread, and
 drydock starts another process.
@@ -51,7 +51,8 @@ ADDRESS_VARIABLE = "DRYDOCK_ADDRESS"
 AUTOGROUP_FILE = Path("/proc/self/autogroup")
 """Linux's file with the priority of the process's session, as a niceness. Missing on other systems."""
 AUTOGROUP_TRIES, AUTOGROUP_PAUSE_S = 50, 0.1
-"""Linux limits writes to such files: ten a second, for all processes without privileges together."""
+"""Number of tries of a write, and seconds between them: Linux allows only ten writes to such files a second, of all
+processes without privileges together."""
 LOAD_PIPE = "load"
 """Name of the pipe, in the code folder. When it is opened for writing, a standby process loads the model."""
 
@@ -196,8 +197,8 @@ def stand_by(code: Path, model_code: Path, niceness: int) -> None:
 
     Args:
         code: The folder of this program's files.
-        model_code: The folder of the model's code. `load_model` puts it first on the path: a module of the model may
-            have the name of a library.
+        model_code: The folder of the model's code. It is first on the path here, as in `load_model`: a module of the
+            model may have the name of a library.
         niceness: Niceness of the imports. They run in a thread of their own, so that the priority of this thread stays.
     """
 
@@ -212,15 +213,16 @@ def stand_by(code: Path, model_code: Path, niceness: int) -> None:
     restore_priority(niceness)
     sys.path.remove(str(model_code))
     write_file(code / READY_FILE, "")
-    (code / LOAD_PIPE).open("rb").close()  # waits until the server opens it for writing
+    (code / LOAD_PIPE).open("rb").close()  # waits until drydock opens it for writing
 
 
 def lower_priority(niceness: int) -> None:
     """Lower the priority of this thread and of the process's session, on Linux only.
 
     Other systems would lower the priority of the whole process for ever. Where Linux divides the processors among the
-    sessions (sched(7), "The autogroup feature"), the priority of a thread counts only within its session. Elsewhere, as
-    in a container, only the thread's priority counts. drydock starts each instance in a session of its own.
+    sessions (sched(7), "The autogroup feature"), the priority of a thread has an effect only within its session.
+    Elsewhere, as in a container, only the thread's priority has an effect. drydock starts each instance in a
+    session of its own.
 
     Args:
         niceness: The niceness; 0 changes nothing.

@@ -50,7 +50,7 @@ class Release:
     task: Mapping[str, Any]
     """dag_id, run_id, task_id and map_index."""
     is_rollback: bool
-    """Whether the endpoint served the version before its present one. Neither the budget nor raised alarms prevent a
+    """Whether the endpoint served this version before its present one. Neither the budget nor raised alarms prevent a
     rollback."""
     max_tries: int = 0
     """Airflow's `max_tries` of the task: a clear changes it, and a retry does not."""
@@ -176,7 +176,7 @@ class Deployment:
         self._put_alarms()
 
     def _put_alarms(self) -> None:
-        """Create and change the alarms that the policy sets, and delete the endpoint's other ones. Idempotent."""
+        """Create and change the alarms that the policy sets, and delete the endpoint's other alarms. Idempotent."""
         self.client.put_alarms(build_alarm_requests(self.client.name, self.release.policy))
 
     def _require_budget(self) -> None:

@@ -24,7 +24,7 @@ DEPLOYMENT_TAG = "leeway:deployment"
 
 
 def get_modification(endpoint: Mapping[str, Any]) -> str:
-    """Return when an endpoint was modified last, ISO format, UTC. The beginning and the end of an update modify it.
+    """Return when an endpoint was modified last, ISO format, UTC. An update changes this time when it begins and ends.
 
     Args:
         endpoint: SageMaker's description of the endpoint.
@@ -48,7 +48,7 @@ def build_failure(name: str, max_tries: int) -> str:
 
     Args:
         name: name of the deployment.
-        max_tries: Airflow's `max_tries` of the task. It differs after the task was cleared, and not after a retry.
+        max_tries: Airflow's `max_tries` of the task: a clear changes it, and a retry does not.
     """
     return f"{name}=failed/{max_tries}"
 

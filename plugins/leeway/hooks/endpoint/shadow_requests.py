@@ -1,6 +1,6 @@
 """Build the requests that add a shadow variant to an endpoint and remove it.
 
-Also build the endpoint's tag by which a later try of the task finds the shadow.
+Also build the value of the endpoint's tag by which a later try of the task finds the shadow.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ class ShadowRecord:
     outcome: str = ""
     """failed or undecided, after the judgement was recorded; empty before, and if the version passed."""
     max_tries: str = ""
-    """Airflow's `max_tries` of the task that began the shadow or, with an outcome, recorded it. It differs after the
-    task was cleared, and not after a retry. Empty in a record of an earlier version of Leeway."""
+    """Airflow's `max_tries` of the task that began the shadow or, with an outcome, recorded it. A clear changes
+    it, and a retry does not. Empty in a record of an earlier version of Leeway."""
 
     @classmethod
     def parse(cls, value: str) -> Self | None:

@@ -74,7 +74,7 @@ class TuningAttempts(Attempts):
         return finished_count >= self.template.plan.count_trials()
 
     def _list_earlier_jobs(self, number: int) -> list[Job]:
-        """Return the ended tuning jobs of this search with smaller numbers, and with their trials, oldest first."""
+        """Return the ended tuning jobs of this search before job `number`, with their trials, oldest first."""
         jobs = [self.jobs.describe(self.jobs.build_name(earlier)) for earlier in range(1, number)]
         return [
             self._add_summaries(job) for job in jobs if job and not is_live(job) and self.template.has_same_search(job)

@@ -63,8 +63,8 @@ class TuningTemplate:
         Args:
             earlier_jobs: the task's earlier tuning jobs of the same search with their trials, oldest first. Their
                 trials that have an objective are not run again, unless a limit stopped them.
-            number: number of the attempt, from 1. It changes the seed: without a warm
-                start, equal seeds would give equal trials.
+            number: number of the attempt, from 1. It changes the seed: without a warm start, equal seeds
+                would give equal trials.
         """
         training, plan = self.training, self.plan
         trials = self.count_trials_left(earlier_jobs)

@@ -135,6 +135,7 @@ class TuningTask(ScriptTask):
         )
 
     def _compute_max_wait_s(self, max_run_s: Any) -> int:
+        """Return the default of `max_wait_s`: twice the longest time of a trial."""
         return 2 * request_checks.parse_count(self.describe_field("max_run_s"), max_run_s)
 
     def _build_machine(self) -> Machine:

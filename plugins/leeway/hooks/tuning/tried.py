@@ -1,8 +1,8 @@
-"""Find out which trials of tuning jobs count as tried, and which ones a limit or a person stopped.
+"""Find out which trials of tuning jobs are not run again, and which ones a limit or a person stopped.
 
 SageMaker has the status Stopped for a trial that early stopping or Hyperband ended, because its values are poor, and
-for one that ran when the tuning job was stopped, for example by its budget. A stop of the second kind
-says little about the trial's values.
+for one that ran when the tuning job was stopped, for example by its budget. A stop of the second kind says
+little about the trial's values.
 """
 
 from __future__ import annotations
