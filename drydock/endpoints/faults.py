@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 from drydock.endpoints.instances.connection_pool import ModelResponse
 
 FAILURE = b'{"error": "drydock makes this variant fail, as its command `variant` requested"}'
+"""Body of the error response of a request that a fault makes fail."""
 
 
 @dataclass(frozen=True)

@@ -55,7 +55,7 @@ class Endpoints:
         self.async_invocations = AsyncInvocations(store, settings, self.metrics, self._find, self.record)
         self.settings, self._logs, self._find_rollback_reason = settings, logs, find_rollback_reason
         self._resources = Resources(store, "endpoint")
-        self._by_owner: defaultdict[Owner, dict[str, Endpoint]] = defaultdict(dict)
+        self._endpoints: defaultdict[Owner, dict[str, Endpoint]] = defaultdict(dict)
         self._lock = threading.Lock()
         for owner, text in self._resources.iterate():
             self._add(owner, EndpointRecord.load(text))
@@ -63,10 +63,10 @@ class Endpoints:
 
     def get_endpoints(self, owner: Owner) -> dict[str, Endpoint]:
         """Return the endpoints of an account and region by their names. `create` and `delete` change the mapping."""
-        return self._by_owner[owner]
+        return self._endpoints[owner]
 
     def _find(self, owner: Owner, name: str) -> Endpoint | None:
-        return self._by_owner[owner].get(name)
+        return self._endpoints[owner].get(name)
 
     def record(
         self, endpoint: Endpoint, fleet: Fleet, request: Invocation, result: InvocationResult, duration_s: float
@@ -95,7 +95,7 @@ class Endpoints:
 
     def iterate(self) -> Iterator[Endpoint]:
         """Yield the endpoints of all accounts and regions."""
-        for endpoints in list(self._by_owner.values()):
+        for endpoints in list(self._endpoints.values()):
             yield from list(endpoints.values())
 
     def count_by_status(self) -> dict[str, int]:
@@ -127,7 +127,7 @@ class Endpoints:
     def create(self, owner: Owner, record: EndpointRecord) -> bool:
         """Store a new endpoint, and start it in the background. Return False if the name is in use, ignoring case."""
         with self._lock:
-            if record.name.lower() in map(str.lower, self._by_owner[owner]):
+            if record.name.lower() in map(str.lower, self._endpoints[owner]):
                 return False
             endpoint = self._add(owner, record)
             endpoint.save()
@@ -157,7 +157,7 @@ class Endpoints:
 
         moto's reset holds a lock that the thread of the logs may need, so this method must not wait for that thread.
         """
-        for endpoint in list(self._by_owner[owner].values()):
+        for endpoint in list(self._endpoints[owner].values()):
             endpoint.abandon()
             self._forget(endpoint)
             threading.Thread(target=endpoint.close, name=endpoint.name, daemon=True).start()
@@ -173,7 +173,7 @@ class Endpoints:
     def _forget(self, endpoint: Endpoint) -> None:
         """Delete the record, and free the name, unless another endpoint has the name already."""
         with self._lock:
-            endpoints = self._by_owner[endpoint.owner]
+            endpoints = self._endpoints[endpoint.owner]
             if endpoints.get(endpoint.name) is endpoint:
                 self._resources.delete(endpoint.owner, endpoint.name)
                 del endpoints[endpoint.name]
@@ -194,7 +194,7 @@ class Endpoints:
             return self._find_rollback_reason(owner, names)
 
         endpoint = Endpoint(owner, record, self._resources, make_fleet, find_rollback_reason)
-        self._by_owner[owner][record.name] = endpoint
+        self._endpoints[owner][record.name] = endpoint
         return endpoint
 
     def _create_instance(self, owner: Owner, endpoint: str, variant: Variant, name: str) -> Instance:

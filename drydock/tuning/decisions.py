@@ -58,9 +58,9 @@ def find_stop_cause(
         return None
     from drydock.tuning.sampling import is_stopped_by_hyperband
 
-    observations, number = _build_observations(record, trials), len(record.parent_trials) + index
+    observations, observation_index = _build_observations(record, trials), len(record.parent_trials) + index
     for step in range(first_step, len(series) + 1):
-        if is_stopped_by_hyperband(plan, number, observations, step):
+        if is_stopped_by_hyperband(plan, observation_index, observations, step):
             return StopCause.PRUNED
     # A trial that has only reached MaxResource continues: a script that does that much work ends by itself, and saves
     # its model.

@@ -28,6 +28,7 @@ log = logging.getLogger(__name__)
 RESTART_PAUSES_S = (0.0, 1.0, 2.0, 5.0, 10.0, 30.0)
 # After this many seconds, an instance is regarded as healthy: its next restart has no pause.
 HEALTHY_AFTER_S = 60.0
+# Seconds between two checks of an instance's process, and of whether an instance can take a waiting request.
 CHECK_S = 0.1
 # Longest wait for the last requests of an instance that is not needed any more, seconds.
 DRAIN_S = 60.0

@@ -35,6 +35,7 @@ STOP_GRACE_S = 5.0
 TRACEBACK_WAIT_S = 1.0
 """Seconds for which a process that did not answer in time may still write the stacks of its threads to the log."""
 POLL_S = 0.02
+"""Seconds between two checks of whether a process serves the model, or has ended."""
 LOG_END_CHARS = 700
 """Most characters of an instance's log that an error quotes."""
 STANDBY_NICENESS = 10

@@ -17,6 +17,7 @@ from drydock.errors import JobFailed
 
 log = logging.getLogger(__name__)
 
+# Seconds between two checks of whether a standby process has ended.
 CHECK_S = 0.5
 # Seconds until a standby process that ended before it was taken is replaced.
 REPLACE_PAUSE_S = 5.0

@@ -123,12 +123,12 @@ class EndpointClient:
 
     def delete_config_and_model(self, config_name: str, model_name: str) -> None:
         """Delete a configuration and a model, which the endpoint must not use. Idempotent."""
-        for verb, member, name in (
+        for method, member, name in (
             ("delete_endpoint_config", "EndpointConfigName", config_name),
             ("delete_model", "ModelName", model_name),
         ):
             try:
-                self._call(partial(getattr(self._sagemaker, verb), **{member: name}))
+                self._call(partial(getattr(self._sagemaker, method), **{member: name}))
             except ClientError as error:
                 if endpoint_resources.NOT_FOUND_TEXT not in str(error):
                     raise

@@ -84,8 +84,8 @@ class ShadowRecord:
         Args:
             max_tries: Airflow's `max_tries` of the task now.
         """
-        is_kept = bool(self.until and not self.outcome)
-        return not is_kept and self.max_tries not in ("", str(max_tries))
+        has_to_be_judged = bool(self.until and not self.outcome)
+        return not has_to_be_judged and self.max_tries not in ("", str(max_tries))
 
 
 def build_variant_name(version: str) -> str:

@@ -75,7 +75,7 @@ class TuningAttempts(Attempts):
 
     def _list_earlier_jobs(self, number: int) -> list[Job]:
         """Return the ended tuning jobs of this search before job `number`, with their trials, oldest first."""
-        jobs = [self.jobs.describe(self.jobs.build_name(earlier)) for earlier in range(1, number)]
+        jobs = [self.jobs.describe(self.jobs.build_name(earlier_number)) for earlier_number in range(1, number)]
         return [
             self._add_summaries(job) for job in jobs if job and not is_live(job) and self.template.has_same_search(job)
         ]
