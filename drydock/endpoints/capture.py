@@ -28,7 +28,7 @@ MAX_WAITING_CHARS = 64 << 20
 
 
 class Target(NamedTuple):
-    """The target of captured lines: the URI and the variant, which decide the folder, and the account."""
+    """Where captured lines are written: in which account, and the URI and the names that decide the folder."""
 
     owner: Owner
     uri: str
@@ -51,11 +51,11 @@ class DataCapture:
         self._thread = threading.Thread(target=self._run, name="capture", daemon=True)
 
     def start(self) -> None:
-        """Begin to write."""
+        """Begin to write captured lines, in the background."""
         self._thread.start()
 
     def close(self) -> None:
-        """Write what was captured, and write no more."""
+        """Write the lines that wait in memory, and capture no more."""
         self._stop_event.set()
         if self._thread.is_alive():
             self._thread.join()
@@ -70,7 +70,7 @@ class DataCapture:
         response: ModelResponse,
         requested_at: datetime,
     ) -> None:
-        """Capture an invocation, if its configuration says so.
+        """Capture an invocation if the configuration says so; InitialSamplingPercentage of them, at random.
 
         Args:
             owner: The endpoint's account and region.
@@ -97,9 +97,9 @@ class DataCapture:
                     self._lines[target].append(line)
 
     def _run(self) -> None:
-        is_last = False
-        while not is_last:
-            is_last = self._stop_event.wait(FLUSH_S)
+        is_closing = False
+        while not is_closing:
+            is_closing = self._stop_event.wait(FLUSH_S)
             with self._lock:
                 lines, self._lines, self._waiting_chars = self._lines, defaultdict(list), 0
             for target, target_lines in lines.items():
@@ -114,7 +114,8 @@ class DataCapture:
         try:
             with tempfile.TemporaryFile() as file:
                 file.write(("\n".join(lines) + "\n").encode())
-                file.flush()  # `write` reads another descriptor
+                file.flush()  # `write` reads the file through another descriptor
+                # Without retries, which would delay other lines. If this write fails, the next flush writes the lines.
                 objects.get_store_without_retries().write(file, uri)
         except TRANSFER_ERRORS as error:
             log.warning("captured requests of %s cannot be written to %s: %s", target.endpoint, uri, error)

@@ -11,6 +11,7 @@ from drydock.errors import DrydockError, JobFailed
 
 log = logging.getLogger(__name__)
 
+# Seconds between two checks of the alarms.
 CHECK_S = 0.1
 
 FindRollbackReason = Callable[[Sequence[str]], str | None]
@@ -25,10 +26,10 @@ class Deployment:
 
     Args:
         traffic: How the traffic moves.
-        old_fleet: The instances that serve.
+        old_fleet: The instances that serve before the update.
         new_fleet: The instances that replace them; none is started yet.
         set_share: Sets the share of the requests that the new instances get.
-        find_rollback_reason: Returns why one of several alarms ends the update; None if no alarm does.
+        find_rollback_reason: Returns, for the names of alarms, why one of them ends the update; None if none does.
         close_event: Set when the server stops or the endpoint is deleted.
     """
 
@@ -74,7 +75,7 @@ class Deployment:
             share = max(self._share - self._traffic.rollback_share, 0.0)
             try:
                 self._old_fleet.scale(1 - share)
-            except JobFailed as error:  # the instances that run must take the traffic
+            except JobFailed as error:  # the old instances that run must serve all requests
                 log.warning("an instance does not start during a rollback: %s", error.reason)
                 break
             self._move_traffic(share)

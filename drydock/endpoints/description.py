@@ -31,7 +31,7 @@ class EndpointDescription:
 
     @property
     def min_instances(self) -> int:
-        """Smallest allowed number of instances of a variant: 0 if requests can wait for the first one in a queue."""
+        """Smallest allowed number of instances of a variant: 0 if requests wait in a queue until an instance starts."""
         return 0 if self.record.plan.asynchronous else 1
 
     @property
@@ -50,7 +50,7 @@ class EndpointDescription:
         return self.record.tags
 
     def list_plans(self) -> list[Plan]:
-        """Return what the endpoint serves, and what it serves after the update in progress."""
+        """Return the plan that the endpoint serves and, during an update, the plan that it will serve."""
         return [plan for plan in (self.record.plan, self.record.next_plan) if plan]
 
     def describe(self) -> dict[str, Any]:

@@ -26,6 +26,7 @@ RECOVERY_PAUSE_S = 5.0
 NOT_SERVING_STATUSES = (EndpointStatus.CREATING, EndpointStatus.FAILED, EndpointStatus.DELETING)
 
 MakeFleet = Callable[[Plan, Callable[[], None]], Fleet]
+"""The second argument is called whenever an instance is started again because its process has ended."""
 
 
 class Endpoint(EndpointDescription):
@@ -36,7 +37,7 @@ class Endpoint(EndpointDescription):
         record: The endpoint's record, which `save` stores.
         resources: Storage of the record.
         make_fleet: Creates the instances of a plan, and does not start them.
-        find_rollback_reason: Returns why one of several alarms ends an update; None if no alarm does.
+        find_rollback_reason: Returns, for the names of alarms, why one of them ends an update; None if none does.
     """
 
     def __init__(
@@ -54,7 +55,7 @@ class Endpoint(EndpointDescription):
         self._next_fleet: Fleet | None = None
         self._next_share = 0.0
         self._close_event = threading.Event()
-        # Only an earlier server has stored such a status: requests wait until the instances start.
+        # Such an endpoint served already when an earlier server stored it: requests wait until its instances start.
         if record.status not in NOT_SERVING_STATUSES:
             self._fleet = make_fleet(record.plan, self._count_restart)
 

@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 from drydock.endpoints.instances.connection_pool import ModelResponse
 
 FAILURE = b'{"error": "drydock makes this variant fail, as its command `variant` requested"}'
+"""Body of the error response of a request that a fault makes fail."""
 
 
 @dataclass(frozen=True)
@@ -17,8 +18,8 @@ class VariantFault:
     Attributes:
         variant: VariantName; "" for every variant of the endpoint.
         config_name: Name of the endpoint configuration that has the fault, or a pattern of names, such as
-            `flights-2-*`; "" for any. It is needed during an update: the old and the new configuration usually have
-            variants of the same names.
+            `flights-2-*`; "" for any. During an update, it tells the old configuration from the new one: both usually
+            have variants of the same names.
         error_rate: Share of the requests that fail, from 0 to 1.
         status: HTTP status of these failures.
         latency_s: Seconds by which each answer is delayed.
@@ -33,7 +34,7 @@ class VariantFault:
     ends_at: float
 
     def matches(self, config_name: str) -> bool:
-        """Return whether a configuration has the fault."""
+        """Return whether the fault applies to a configuration."""
         return fnmatchcase(config_name, self.config_name or "*")
 
 

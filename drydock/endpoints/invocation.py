@@ -40,7 +40,7 @@ class Invocation:
     Attributes:
         body: The body, as the model gets it.
         headers: The headers that the model gets.
-        target_variant: The variant that must answer; "" for one by weight.
+        target_variant: The variant that must answer; "" to choose one at random, by weight.
         timeout_s: Seconds within which the model must answer.
     """
 
@@ -172,7 +172,7 @@ def check_response(response: ModelResponse, endpoint: str, owner: Owner) -> None
 
 
 def find_variant(fleet: Fleet, name: str, endpoint: str) -> Variant:
-    """Return the variant that answers: the one of this name, or one by weight if the name is empty.
+    """Return the variant of this name or, if the name is empty, one at random, by weight.
 
     Raises:
         InvocationError: There is no variant of this name. A retry cannot help.

@@ -48,6 +48,7 @@ UNITS = {
 INSTANCE_METRICS = tuple(name for name, unit in UNITS.items() if unit == "Percent")
 
 Key = tuple[Owner, str, str, str]
+"""Account and region of an endpoint, its name, a variant ("" for none), and a metric."""
 
 
 class EndpointMetrics:
@@ -157,8 +158,8 @@ class EndpointMetrics:
         Args:
             owner: The endpoint's account and region.
             endpoint: EndpointName.
-            waited_s: Seconds that it was in the queue.
-            total_s: Seconds until its answer was in S3.
+            waited_s: Seconds that the request was in the queue.
+            total_s: Seconds from its arrival until its answer or its error was in S3.
             is_failed: Whether it failed.
             is_expired: Whether it was in the queue for too long.
         """
@@ -177,7 +178,7 @@ class EndpointMetrics:
             return self._counts[owner, endpoint, variant]
 
     def record_setup(self, owner: Owner, endpoint: str, variant: str, seconds: float) -> None:
-        """Record a cold start of a serverless variant that took so many seconds."""
+        """Record how many seconds a cold start of a serverless variant took."""
         self._record(owner, endpoint, variant, {"ModelSetupTime": 1e6 * seconds})
 
     def record_usage(self, owner: Owner, endpoint: str, variant: str, values: Mapping[str, float]) -> None:

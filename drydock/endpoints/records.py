@@ -1,4 +1,4 @@
-"""Define the record of an endpoint that is stored."""
+"""Define the stored record of an endpoint."""
 
 import json
 import math
@@ -33,9 +33,10 @@ class Variant:
         count: How many instances it should have.
         weight: Its share of the requests is this weight divided by the sum of all weights.
         is_shadow: Whether it gets copies of the requests of the production variant. Clients do not get its answers.
-        serverless: ServerlessConfig; None for a variant of instances. Its `count` is the number of processes that run
-            without requests, ProvisionedConcurrency.
-        managed_scaling: ManagedInstanceScaling. Descriptions return it. It has no effect: its Status is not ENABLED.
+        serverless: ServerlessConfig; None for a variant of instances. For a serverless variant, `count` is
+            ProvisionedConcurrency: the number of processes that run even without requests.
+        managed_scaling: ManagedInstanceScaling. DescribeEndpoint returns it. Its Status is never ENABLED, so it has no
+            effect.
         volume_gib: VolumeSizeInGB; 0 without it.
     """
 
@@ -105,13 +106,13 @@ class EndpointRecord:
     Attributes:
         name: EndpointName.
         arn: EndpointArn.
-        plan: What it serves now, or what it begins to serve while it is Creating.
+        plan: The plan that it serves; while it is Creating, the plan that it will serve.
         created: CreationTime.
         modified: LastModifiedTime.
         status: EndpointStatus.
         reason: FailureReason of the last deployment.
         tags: The tags; AddTags and DeleteTags change them.
-        next_plan: What it serves after the update in progress; None without one.
+        next_plan: The plan that it will serve after the update in progress; None if there is no update.
         deployment: DeploymentConfig of the creation or the last update.
         restarts: Number of times that an instance was started again because its process had ended.
     """

@@ -38,7 +38,7 @@ class Endpoints:
         settings: The server's settings.
         executor: Runs the instances.
         logs: Moves the instances' logs to CloudWatch Logs.
-        find_rollback_reason: Returns why one of several alarms ends an update; None if no alarm does.
+        find_rollback_reason: Returns, for the names of alarms, why one of them ends an update; None if none does.
     """
 
     def __init__(
@@ -55,18 +55,18 @@ class Endpoints:
         self.async_invocations = AsyncInvocations(store, settings, self.metrics, self._find, self.record)
         self.settings, self._logs, self._find_rollback_reason = settings, logs, find_rollback_reason
         self._resources = Resources(store, "endpoint")
-        self._by_owner: defaultdict[Owner, dict[str, Endpoint]] = defaultdict(dict)
+        self._endpoints: defaultdict[Owner, dict[str, Endpoint]] = defaultdict(dict)
         self._lock = threading.Lock()
         for owner, text in self._resources.iterate():
             self._add(owner, EndpointRecord.load(text))
         self._stored_endpoints = list(self.iterate())
 
     def get_endpoints(self, owner: Owner) -> dict[str, Endpoint]:
-        """Return the endpoints of an account and region by their names. The mapping changes with them."""
-        return self._by_owner[owner]
+        """Return the endpoints of an account and region by their names. `create` and `delete` change the mapping."""
+        return self._endpoints[owner]
 
     def _find(self, owner: Owner, name: str) -> Endpoint | None:
-        return self._by_owner[owner].get(name)
+        return self._endpoints[owner].get(name)
 
     def record(
         self, endpoint: Endpoint, fleet: Fleet, request: Invocation, result: InvocationResult, duration_s: float
@@ -77,7 +77,7 @@ class Endpoints:
             endpoint: The endpoint.
             fleet: The instances that answered.
             request: The request.
-            result: Its answer.
+            result: The model's response.
             duration_s: Seconds from the request to the answer.
         """
         owner, name, variant = endpoint.owner, endpoint.name, result.variant
@@ -95,7 +95,7 @@ class Endpoints:
 
     def iterate(self) -> Iterator[Endpoint]:
         """Yield the endpoints of all accounts and regions."""
-        for endpoints in list(self._by_owner.values()):
+        for endpoints in list(self._endpoints.values()):
             yield from list(endpoints.values())
 
     def count_by_status(self) -> dict[str, int]:
@@ -113,7 +113,7 @@ class Endpoints:
         return sum(fleet.standbys.count_ready() for endpoint in self.iterate() for fleet in endpoint.list_fleets())
 
     def recover(self) -> None:
-        """Start the instances of the stored endpoints again. Call this when the server answers already."""
+        """Start the instances of the stored endpoints again. Call this when the server already answers."""
         self.capture.start()
         self.metrics.start()
         self._utilization.start()
@@ -127,7 +127,7 @@ class Endpoints:
     def create(self, owner: Owner, record: EndpointRecord) -> bool:
         """Store a new endpoint, and start it in the background. Return False if the name is in use, ignoring case."""
         with self._lock:
-            if record.name.lower() in map(str.lower, self._by_owner[owner]):
+            if record.name.lower() in map(str.lower, self._endpoints[owner]):
                 return False
             endpoint = self._add(owner, record)
             endpoint.save()
@@ -155,9 +155,9 @@ class Endpoints:
     def remove_all(self, owner: Owner) -> None:
         """Delete all endpoints of an account and region now. Their instances are stopped in the background.
 
-        moto's reset holds a lock that the thread of the logs may wait for, so it must not wait for the logs' end.
+        moto's reset holds a lock that the thread of the logs may need, so this method must not wait for that thread.
         """
-        for endpoint in list(self._by_owner[owner].values()):
+        for endpoint in list(self._endpoints[owner].values()):
             endpoint.abandon()
             self._forget(endpoint)
             threading.Thread(target=endpoint.close, name=endpoint.name, daemon=True).start()
@@ -173,7 +173,7 @@ class Endpoints:
     def _forget(self, endpoint: Endpoint) -> None:
         """Delete the record, and free the name, unless another endpoint has the name already."""
         with self._lock:
-            endpoints = self._by_owner[endpoint.owner]
+            endpoints = self._endpoints[endpoint.owner]
             if endpoints.get(endpoint.name) is endpoint:
                 self._resources.delete(endpoint.owner, endpoint.name)
                 del endpoints[endpoint.name]
@@ -194,7 +194,7 @@ class Endpoints:
             return self._find_rollback_reason(owner, names)
 
         endpoint = Endpoint(owner, record, self._resources, make_fleet, find_rollback_reason)
-        self._by_owner[owner][record.name] = endpoint
+        self._endpoints[owner][record.name] = endpoint
         return endpoint
 
     def _create_instance(self, owner: Owner, endpoint: str, variant: Variant, name: str) -> Instance:

@@ -7,7 +7,7 @@ from drydock.endpoints.records import Plan
 from drydock.jobs.rules import MAX_INSTANCES, check_s3_uri, refuse
 
 MAX_WEIGHT = 1e30
-"""Largest weight of a variant: the API's numbers are single floats."""
+"""Largest weight of a variant: the API's numbers have single precision."""
 _UNSUPPORTED_MEMBERS = (
     "ExplainerConfig",
     "EnableNetworkIsolation",
@@ -123,7 +123,7 @@ def check_weights(weights: Sequence[float]) -> None:
     """Check that at least one variant gets requests.
 
     Raises:
-        AWSValidationException: The weights add up to 0, or one is not a finite number. A retry cannot help.
+        AWSValidationException: The weights add up to 0, or one is not a number up to `MAX_WEIGHT`. A retry cannot help.
     """
     _check_finite(weights)
     if sum(weights) <= 0:
@@ -131,7 +131,7 @@ def check_weights(weights: Sequence[float]) -> None:
 
 
 def _check_finite(weights: Sequence[float]) -> None:
-    if not all(weight <= MAX_WEIGHT for weight in weights):  # NaN is not less than anything
+    if not all(weight <= MAX_WEIGHT for weight in weights):  # also refuses NaN, for which every comparison is false
         refuse(f"The weight of a variant must be a number up to {MAX_WEIGHT:g}.")
 
 
@@ -139,7 +139,7 @@ def check_conversion(plan: Plan, next_plan: Plan) -> None:
     """Check that an update does not turn instances into serverless variants, or the reverse.
 
     Raises:
-        AWSValidationException: It turns one into the other. A retry cannot help.
+        AWSValidationException: The update would do so. A retry cannot help.
     """
     if len({bool(variant.serverless) for variant in (*plan.variants, *next_plan.variants)}) > 1:
         refuse("An update cannot turn instances into a serverless variant, nor the reverse: create another endpoint.")

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 log = logging.getLogger(__name__)
 
+# Largest number of copies that are sent at a time.
 THREADS = 8
 # Largest number of copies that run or wait at a time. Further copies are dropped: a slow shadow variant must neither
 # use up the memory nor delay requests.

@@ -31,7 +31,7 @@ def set_sizes(variants: Sequence[Variant], sizes: Mapping[str, VariantSize]) -> 
 
 
 def retain_properties(plan: Plan, next_plan: Plan, excluded_properties: Collection[str]) -> None:
-    """Copy sizes and data capture from the plan that serves to the next plan. Variants of equal names belong together.
+    """Copy sizes and data capture from the plan that serves to the next plan. Variants are matched by name.
 
     Args:
         plan: The plan that serves.
@@ -55,7 +55,7 @@ def compute_size(variant: Variant, change: Mapping[str, Any], min_count: int) ->
 
     Args:
         variant: The variant.
-        change: Its member of DesiredWeightsAndCapacities; empty without one.
+        change: The variant's entry in DesiredWeightsAndCapacities; empty without an entry.
         min_count: Smallest allowed number of instances.
 
     Raises:

@@ -7,6 +7,7 @@ from typing import Any
 
 from drydock.jobs.rules import refuse
 
+# SageMaker's limits: largest size of a canary, and smallest and largest size of a step, as shares of the instances.
 MAX_CANARY_SHARE = 0.5
 LINEAR_SHARES = (0.1, 0.5)
 ROLLING_SHARES = (0.05, 0.5)
@@ -37,15 +38,15 @@ class TrafficPlan:
 
 
 def build_traffic_plan(deployment: Mapping[str, Any] | None, instance_count: int) -> TrafficPlan:
-    """Return the traffic plan of a DeploymentConfig; all at once without one, as SageMaker does.
+    """Return the traffic plan of a DeploymentConfig; without one, all traffic moves at once, as in SageMaker.
 
     Args:
         deployment: The DeploymentConfig of the request; None without one.
         instance_count: How many instances the new configuration has.
 
     Raises:
-        AWSValidationException: A step is too small or too large, or drydock does not support the policy. A retry cannot
-            help.
+        AWSValidationException: A step is missing, too small or too large, there are two policies, or the policy needs
+            instances and there are none. A retry cannot help.
     """
     if not deployment:
         return TrafficPlan()
@@ -103,7 +104,7 @@ def _list_shares(routing: Mapping[str, Any], instance_count: int) -> Sequence[fl
 
 
 def _list_steps(share: float) -> Sequence[float]:
-    """Return the multiples of a share below 1, and 1."""
+    """Return the multiples of a share that are less than 1, and then 1."""
     steps = [share * number for number in range(1, int(1 / share) + 1)]
     return (*(step for step in steps if step < 1), 1.0)
 

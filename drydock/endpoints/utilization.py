@@ -37,18 +37,18 @@ class UtilizationRecorder:
         self._stop_event.set()
 
     def _run(self) -> None:
-        slow_due_at = 0.0
+        slow_sample_at = 0.0
         while not self._stop_event.wait(SAMPLE_S):
-            is_slow_due = time.monotonic() >= slow_due_at
+            has_disk_and_gpus = time.monotonic() >= slow_sample_at
             for endpoint in self._iterate_endpoints():
                 try:
-                    self._measure(endpoint, is_slow_due=is_slow_due)
+                    self._measure(endpoint, has_disk_and_gpus=has_disk_and_gpus)
                 except Exception:  # the other endpoints must be measured
                     log.exception("endpoint %s: internal error", endpoint.name)
-            slow_due_at = time.monotonic() + SLOW_SAMPLE_S if is_slow_due else slow_due_at
+            slow_sample_at = time.monotonic() + SLOW_SAMPLE_S if has_disk_and_gpus else slow_sample_at
 
-    def _measure(self, endpoint: Endpoint, *, is_slow_due: bool) -> None:
+    def _measure(self, endpoint: Endpoint, *, has_disk_and_gpus: bool) -> None:
         for fleet in endpoint.list_fleets():
             for instance in fleet.list_instances():
-                if values := instance.measure_usage(has_disk_and_gpus=is_slow_due):
+                if values := instance.measure_usage(has_disk_and_gpus=has_disk_and_gpus):
                     self._metrics.record_usage(endpoint.owner, endpoint.name, instance.variant.name, values)

@@ -22,7 +22,7 @@ NO_OBJECTIVE = (
 
 
 def find_best(trials: Sequence[Trial], plan: TuningPlan) -> Trial | None:
-    """Return the trial with the best objective; the first one of several. None if no trial has an objective."""
+    """Return the first trial with the best objective, of those that can be best; None if there is none."""
     best_trial: Trial | None = None
     for trial in trials:
         if trial.can_be_best and (
@@ -33,7 +33,9 @@ def find_best(trials: Sequence[Trial], plan: TuningPlan) -> Trial | None:
 
 
 def find_ending(trials: Sequence[Trial], plan: TuningPlan, running_s: float) -> Ending | None:
-    """Return how the tuning job ends, if a completion criterion is met or nothing can succeed. None if it continues.
+    """Return how the tuning job ends; None if it continues.
+
+    It ends if a completion criterion is met, or if `MAX_FAILURES` trials have ended and none has succeeded.
 
     Args:
         trials: The trials so far.

@@ -1,6 +1,6 @@
-"""Decide which trial starts next, and which running trial is not worth its time.
+"""Decide which trial starts next, and which running trials must be stopped.
 
-`sampling` is imported when it is needed: it needs Optuna, whose import takes a second.
+`sampling` is imported inside functions, because it imports Optuna, which takes a second.
 """
 
 from collections.abc import Sequence
@@ -48,7 +48,7 @@ def find_stop_cause(
         plan: The tuning job's request.
         trials: All trials.
         index: Index of the trial.
-        first_step: Number of the first value of the trial's objective to look at, from 1.
+        first_step: Number, from 1, of the first value of the trial's objective that was not checked before.
     """
     series = trials[index].series
     if plan.stops_early:
@@ -58,11 +58,12 @@ def find_stop_cause(
         return None
     from drydock.tuning.sampling import is_stopped_by_hyperband
 
-    observations, number = _build_observations(record, trials), len(record.parent_trials) + index
+    observations, observation_index = _build_observations(record, trials), len(record.parent_trials) + index
     for step in range(first_step, len(series) + 1):
-        if is_stopped_by_hyperband(plan, number, observations, step):
+        if is_stopped_by_hyperband(plan, observation_index, observations, step):
             return StopCause.PRUNED
-    # A trial continues at MaxResource itself: a script that does that much work ends by itself, and saves its model.
+    # A trial that has only reached MaxResource continues: a script that does that much work ends by itself, and saves
+    # its model.
     return StopCause.MAX_RESOURCE if len(series) > plan.resource_bounds[1] else None
 
 

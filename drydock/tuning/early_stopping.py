@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from drydock.tuning.plan import Objective
 
 Series = Sequence[float | None]
+"""Values of the objective that a trial has logged, oldest first; None for one that is not a finite number."""
 
 
 def is_worse_than_median(
@@ -14,12 +15,12 @@ def is_worse_than_median(
     """Return whether a trial must be stopped.
 
     At each step, the value of the trial is compared with the median of the other trials' running averages up to the
-    same step. A step is one value of the objective in the log; a value that is not finite decides nothing.
+    same step. A step is one value of the objective in the log; a value that is not finite is ignored.
     Source: Amazon SageMaker Developer Guide, "Stop Training Jobs Early".
 
     Args:
         series: The values of the trial so far.
-        first_step: The first step to look at, from 1.
+        first_step: The first step that was not checked before, from 1.
         completed_series: The values of the trials that have completed.
         objective: The objective.
     """

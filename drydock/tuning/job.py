@@ -58,7 +58,7 @@ class TuningJob:
         self._is_discarded = False
         # The training jobs that were found already: with hundreds of trials, each check of all trials must be short.
         self._jobs: dict[str, TrainingJob] = {}
-        # How many values of a running trial's objective were looked at, by the training job's name.
+        # How many values of a running trial's objective were checked, by the training job's name.
         self._checked_steps: dict[str, int] | None = None
 
     @property
@@ -130,7 +130,7 @@ class TuningJob:
             return
         self._start_stored_trials()
         trials = self.list_trials()
-        if self._checked_steps is None:  # what an earlier server looked at is not judged again
+        if self._checked_steps is None:  # values that an earlier server checked are not checked again
             self._checked_steps = {trial.record.name: len(trial.series) for trial in trials}
         if self.record.ending is None:
             self._stop_bad_trials(trials)
@@ -164,7 +164,7 @@ class TuningJob:
         for trial in self.list_trials():
             if trial.job is None and not self._is_discarded:
                 if self.record.ending is not None:
-                    with self._lock:  # its training job never existed
+                    with self._lock:  # its training job never existed: nothing has to be stopped
                         self.record.trials.remove(trial.record)
                         self.save()
                     continue

@@ -94,7 +94,7 @@ class TuningPlan:
 
     @property
     def max_runtime_s(self) -> float:
-        """Seconds after the creation of the tuning job at which its training jobs are stopped; infinity if none."""
+        """Seconds after the creation of the tuning job at which its training jobs are stopped, or infinity."""
         return float(self._limits.get("MaxRuntimeInSeconds", math.inf))
 
     @property
@@ -118,7 +118,7 @@ class TuningPlan:
         """Hyperband's MinResource and MaxResource. The resource of a trial is how often it has logged the objective."""
         bounds = self.config.get("StrategyConfig", {}).get("HyperbandStrategyConfig", {})
         high = bounds.get("MaxResource") or infer_max_resource(self.definition)
-        assert high is not None, "rules.check_request has found one"
+        assert high is not None, "rules.check_request refuses a request without it"
         return int(bounds.get("MinResource", 1)), int(high)
 
     def build_trial_request(self, name: str, values: Mapping[str, str], tags: list[dict[str, str]]) -> dict[str, Any]:
@@ -147,7 +147,7 @@ def read_resources(definition: Mapping[str, Any]) -> dict[str, Any]:
     if "ResourceConfig" in definition:
         return dict(definition["ResourceConfig"])
     config = dict(definition.get("HyperParameterTuningResourceConfig", {}))
-    config.pop("AllocationStrategy", None)
+    config.pop("AllocationStrategy", None)  # drydock allows only one entry of InstanceConfigs, so it has no effect
     instance_config = config.pop("InstanceConfigs", [{}])[0]
     return {**config, **instance_config}
 

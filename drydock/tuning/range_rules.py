@@ -7,6 +7,7 @@ from typing import Any
 from drydock.jobs.rules import refuse
 
 MAX_RANGES = 30
+"""SageMaker's quota of tuned hyperparameters in one tuning job."""
 
 
 def check_ranges(ranges: Mapping[str, Any]) -> None:
@@ -37,11 +38,11 @@ def check_ranges(ranges: Mapping[str, Any]) -> None:
             refuse(f"The categorical range of {item['Name']} has a value more than once.")
 
 
-def _check_bounds(item: Mapping[str, str], read: Any) -> None:
-    name, low, high = item["Name"], read(item, "MinValue"), read(item, "MaxValue")
+def _check_bounds(item: Mapping[str, str], read_bound: Any) -> None:
+    name, low, high = item["Name"], read_bound(item, "MinValue"), read_bound(item, "MaxValue")
     if low >= high:
         refuse(f"Invalid range of {name}: MinValue {item['MinValue']} must be less than MaxValue {item['MaxValue']}.")
-    if not math.isfinite(float(high) - float(low)):  # the sampler draws from the difference
+    if not math.isfinite(float(high) - float(low)):  # the sampler computes this difference
         refuse(
             f"Invalid range of {name}: MinValue {item['MinValue']} and MaxValue {item['MaxValue']} are too far apart."
         )

@@ -13,7 +13,7 @@ Number = int | float
 
 
 class Range(Protocol):
-    """The range of one hyperparameter. The sampler searches in its internal values, not in those that scripts get."""
+    """The range of one hyperparameter. The sampler searches its internal values; scripts get their texts."""
 
     @property
     def name(self) -> str:
@@ -91,7 +91,7 @@ class ContinuousRange:
 
     @property
     def internal_bounds(self) -> tuple[float, float]:
-        """The least and the largest internal value."""
+        """The smallest and the largest internal value."""
         return (1 - self.high, 1 - self.low) if self.scale == REVERSE_LOGARITHMIC else (self.low, self.high)
 
     def parse(self, text: str) -> float:

@@ -39,7 +39,7 @@ class TrialRecord:
 
 @dataclass(frozen=True)
 class ParentTrial:
-    """A training job of a parent, for a warm start.
+    """A training job of a parent tuning job, for a warm start.
 
     Attributes:
         summary: The training job's entry in the parent's ListTrainingJobsForHyperParameterTuningJob.
@@ -73,7 +73,7 @@ class TuningRecord:
         created_at: CreationTime.
         modified_at: LastModifiedTime.
         status: HyperParameterTuningJobStatus.
-        ending: How the job will end, if that is decided already. Then no more trials are started.
+        ending: How the job will end; None while that is not decided. With an ending, no more trials are started.
         ended_at: HyperParameterTuningEndTime.
         reason: FailureReason.
         trials: The trials, in the order of their creation.

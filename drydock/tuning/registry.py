@@ -49,7 +49,7 @@ class TuningJobs:
         return self._jobs[owner]
 
     def create(self, owner: Owner, record: TuningRecord) -> bool:
-        """Store and start a new tuning job. Return False if the name is in use; its case does not matter."""
+        """Store and start a new tuning job. Return False if the name is in use, ignoring case."""
         with self._lock:
             if record.name.lower() in map(str.lower, self._jobs[owner]):
                 return False
@@ -77,7 +77,7 @@ class TuningJobs:
     def _run(self) -> None:
         while not self._stop_event.is_set():
             self._change_event.clear()
-            if self._stop_event.is_set():  # set before `_change_event`, which has just been cleared
+            if self._stop_event.is_set():  # otherwise, a `close` just before `clear` would be missed
                 return
             jobs = [job for jobs in list(self._jobs.values()) for job in list(jobs.values())]
             running_jobs = [job for job in jobs if not job.status.is_final]
@@ -92,7 +92,7 @@ def _advance(job: TuningJob) -> None:
         job.advance()
     except sqlite3.Error as error:  # the disk is full: the next check tries again
         log.error("tuning job %s: cannot be stored: %s", job.name, error)
-    except Exception as error:  # clients would wait forever for a job without an end
+    except Exception as error:  # clients would wait forever for a job that does not end
         log.exception("tuning job %s: internal error", job.name)
         try:
             job.fail(f"InternalServerError: {type(error).__name__}: {error}")

@@ -46,8 +46,8 @@ def check_request(request: Mapping[str, Any]) -> None:
     _check_names(plan)
     if "ResourceConfig" in plan.definition or "HyperParameterTuningResourceConfig" in plan.definition:
         _check_resources(plan.definition)
-    # Each trial must obey the rules of a training job. Its name and hyperparameters are not known yet.
-    training_rules.check_request(plan.build_trial_request("trial", {}, []))
+    # Each trial must obey the rules of a training job. Here, it has a placeholder for the name, and no tuned values.
+    training_rules.check_request(plan.build_trial_request("trial", values={}, tags=[]))
     _check_combinations(plan)
 
 

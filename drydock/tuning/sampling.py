@@ -1,7 +1,7 @@
-"""Propose hyperparameters, and decide which trials Hyperband stops, by Optuna.
+"""Propose hyperparameters, and decide which trials Hyperband stops, with Optuna.
 
-Nothing is kept between two calls: a study is built of all trials each time. So a proposal depends only on the seed,
-its number and the results so far, and a server that was killed continues as if it had not been.
+Nothing is stored between two calls: each call builds a study from all trials. So a proposal depends only on the seed,
+its number and the results so far, and if a server is killed, the next one makes the same proposals.
 
 Optuna's import takes a second: import this module when the first proposal is needed.
 """
@@ -26,9 +26,9 @@ from drydock.tuning.ranges import CategoricalRange, ContinuousRange, IntegerRang
 REDUCTION_FACTOR = 3
 """At each rung, Hyperband continues one in this number of trials."""
 MAX_ATTEMPTS = 20
-"""Largest number of attempts of a sampler to find values that no trial has had."""
+"""Largest number of calls of the sampler to find values that no trial has had."""
 MAX_LISTED_COMBINATIONS = 10_000
-"""If a sampler has only found old values, a new combination is searched in a list of at most this many."""
+"""If a sampler has found no new values, the list of all combinations is searched, unless it is longer than this."""
 STATES = {
     "running": TrialState.RUNNING,
     "complete": TrialState.COMPLETE,
@@ -57,13 +57,14 @@ class Observation:
 
 
 def propose(plan: TuningPlan, seed: int, number: int, observations: Sequence[Observation]) -> dict[str, str]:
-    """Return the hyperparameters of the next trial. They are new, if the ranges have a new combination.
+    """Return the hyperparameters of the next trial. No earlier trial had them, if such a combination is found.
 
     Args:
         plan: The tuning job's request.
         seed: Equal seeds give equal proposals after equal results.
         number: How many trials the tuning job has proposed before.
-        observations: The trials so far, with those of the parents. Those with a value outside the ranges are ignored.
+        observations: The trials so far, with those of the parents. The sampler ignores those with a value
+            outside the ranges.
     """
     if plan.strategy == "Grid":
         return _choose_combination(plan.ranges, number)
@@ -90,7 +91,7 @@ def is_stopped_by_hyperband(plan: TuningPlan, number: int, observations: Sequenc
     rungs = set(list_rungs(*plan.resource_bounds))
     if step not in rungs:
         return False
-    study = _create_study(plan, 0, [])
+    study = _create_study(plan, seed=0, observations=[])
     study.sampler = optuna.samplers.RandomSampler(seed=0)  # nothing is sampled
     trials = [study.ask() for _ in observations]
     other_trials = [index for index in range(len(observations)) if index != number]
@@ -113,7 +114,7 @@ def list_rungs(min_resource: int, max_resource: int) -> list[int]:
 
 
 def _create_study(plan: TuningPlan, seed: int, observations: Sequence[Observation]) -> optuna.Study:
-    """Return a study of the trials. Its name decides which of Hyperband's brackets a trial belongs to."""
+    """Return a study of the trials. Its name and the number of a trial decide the trial's Hyperband bracket."""
     sampler: optuna.samplers.BaseSampler = optuna.samplers.RandomSampler(seed=seed)
     pruner: optuna.pruners.BasePruner = optuna.pruners.NopPruner()
     if plan.strategy != "Random":

@@ -11,7 +11,7 @@ from drydock.tuning.plan import TuningPlan
 from drydock.tuning.records import StopCause, TrialRecord
 
 INTERNAL_ERROR = "InternalServerError"
-"""The beginning of the FailureReason of a training job that failed for no reason of its own."""
+"""The beginning of the FailureReason of a training job that failed by an error of the server, not of its script."""
 
 
 class ObjectiveStatus(StrEnum):
@@ -51,7 +51,7 @@ class Trial:
 
     @property
     def has_finite_value(self) -> bool:
-        """Whether the newest value of the objective is a finite number, also if the trial runs, or failed later."""
+        """Whether the newest value of the objective is a finite number, also of a trial that runs or failed."""
         return bool(self.series) and self.series[-1] is not None
 
     @property
@@ -76,7 +76,7 @@ class Trial:
 
     @property
     def has_internal_error(self) -> bool:
-        """Whether the training job failed for no reason of its own, so that another attempt can succeed."""
+        """Whether the training job failed by an error of the server, so that another attempt can succeed."""
         reason = self.job.record.reason if self.job and self.status is Status.FAILED else None
         return (reason or "").startswith(INTERNAL_ERROR)
 

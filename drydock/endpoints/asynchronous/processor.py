@@ -28,15 +28,17 @@ log = logging.getLogger(__name__)
 CHECK_S, BACKLOG_S = 0.1, 5.0
 """Seconds between two checks of the queues, and between two values of the metrics of the backlog."""
 THREADS = 64
+"""Most asynchronous requests that are answered at a time, of all endpoints together."""
 MAX_INPUT_BYTES = 1 << 30
 """SageMaker's limit for the body of an asynchronous request."""
 
 FindEndpoint = Callable[[Owner, str], Endpoint | None]
 RecordResult = Callable[[Endpoint, Fleet, Invocation, InvocationResult, float], None]
+"""The last argument is the seconds from the request to the answer."""
 
 
 class Key(NamedTuple):
-    """The key of an endpoint's queue."""
+    """The key of an endpoint's queue: its account and region, and its name."""
 
     owner: Owner
     endpoint: str
@@ -48,9 +50,9 @@ class AsyncInvocations:
     Args:
         store: The server's storage.
         settings: The server's settings.
-        metrics: Gets the metrics of the queues.
+        metrics: Stores the metrics of the queues.
         find_endpoint: Returns an endpoint; None if it does not exist.
-        record_result: Counts an invocation.
+        record_result: Records an invocation of a model in the endpoint's metrics and its data capture.
     """
 
     def __init__(
@@ -74,11 +76,11 @@ class AsyncInvocations:
             self._queues.setdefault(Key(owner, request.endpoint), deque()).append(request)
 
     def start(self) -> None:
-        """Begin to answer."""
+        """Begin to answer the requests, in the background."""
         threading.Thread(target=self._run, name="async", daemon=True).start()
 
     def close(self) -> None:
-        """Begin no more requests. Requests in progress stay stored, and the next server answers them."""
+        """Stop answering. Requests that are not answered stay stored, and the next server answers them."""
         self._stop_event.set()
         self._threads.shutdown(wait=False, cancel_futures=True)
 
@@ -89,7 +91,7 @@ class AsyncInvocations:
             self._queues.setdefault(Key(owner, request.endpoint), deque()).append(request)
 
     def discard(self, owner: Owner, endpoint: str) -> None:
-        """Delete the requests that wait for an endpoint, which was deleted."""
+        """Delete the waiting requests of an endpoint that was deleted."""
         with self._lock:
             requests = self._queues.pop(Key(owner, endpoint), deque())
         for request in requests:
@@ -117,6 +119,7 @@ class AsyncInvocations:
             if is_backlog_due:
                 self._metrics.record_backlog(*key, len(queue) + self._running_counts[key], instances)
             limit = 0 if fleet is None else instances * fleet.plan.async_concurrency
+            # An expired request needs no instance: it gets an error.
             expired_requests = [request for request in queue if request.is_expired]
             for request in expired_requests:
                 queue.remove(request)
@@ -127,7 +130,10 @@ class AsyncInvocations:
             self._threads.submit(self._process, key, endpoint, request)
 
     def _process(self, key: Key, endpoint: Endpoint, request: AsyncRequest) -> None:
-        """Answer a request and count it, and free its place. If counting fails, the next server answers it again."""
+        """Answer and count a request, then let another one begin.
+
+        If counting fails, the request stays stored, and the next server answers it again.
+        """
         try:
             self._answer_and_count(key, endpoint, request)
         except Exception:
@@ -137,7 +143,7 @@ class AsyncInvocations:
                 self._running_counts[key] -= 1
 
     def _answer_and_count(self, key: Key, endpoint: Endpoint, request: AsyncRequest) -> None:
-        begin_s, is_expired, failure = time.time(), request.is_expired, ""
+        began_at, is_expired, failure = time.time(), request.is_expired, ""
         try:
             if is_expired:
                 raise JobFailed(
@@ -150,20 +156,20 @@ class AsyncInvocations:
             log.exception("asynchronous request %s: internal error", request.inference_id)
             failure = f"InternalServerError: {type(error).__name__}: {error}"
         if self._stop_event.is_set():
-            return  # the next server answers it
+            return  # the request stays stored, and the next server answers it
         if failure and request.failure:
             self._write_failure(key.owner, request, failure)
-        waited_s, total_s = begin_s - request.submitted_at, time.time() - request.submitted_at
+        waited_s, total_s = began_at - request.submitted_at, time.time() - request.submitted_at
         self._metrics.record_async_result(
             *key, waited_s=waited_s, total_s=total_s, is_failed=bool(failure), is_expired=is_expired
         )
         self._stored_requests.delete(key.owner, request.id)
 
     def _answer(self, owner: Owner, endpoint: Endpoint, request: AsyncRequest) -> None:
-        """Send a request to the model, and write its answer.
+        """Send a request to the model, and write the answer to S3.
 
         Raises:
-            InvocationError: The model answered with an error.
+            InvocationError: The endpoint does not serve, or the model did not answer, or answered with an error.
             JobFailed: S3 does not have the input, or does not accept the output.
         """
         objects, started_at = self._open_objects(owner), time.perf_counter()
@@ -192,5 +198,5 @@ class AsyncInvocations:
     def _write(self, objects: ObjectStore, uri: str, content: bytes) -> None:
         with tempfile.TemporaryFile() as file:
             file.write(content)
-            file.flush()  # `write` reads another descriptor
+            file.flush()  # `write` reads the file through another descriptor
             run_transfer(f"cannot write {uri}", lambda: objects.write(file, uri))

@@ -10,7 +10,7 @@ from typing import Any
 from drydock.transfer.objects import join_uri
 
 DEFAULT_TTL_S, DEFAULT_TIMEOUT_S = 21_600, 900
-"""SageMaker's defaults: how old a request may become in the queue, and how long the model may take."""
+"""SageMaker's defaults, seconds: how old a request may become in the queue, and how long the model may take."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class AsyncRequest:
 
 
 def build_locations(config: Mapping[str, Any], request_id: str, filename: str, extension: str) -> tuple[str, str]:
-    """Return the URIs of the answer and of the error; "" for the error without S3FailurePath.
+    """Return the URIs of the answer and of the error; the second is "" if there is no S3FailurePath.
 
     Args:
         config: AsyncInferenceConfig.

@@ -18,7 +18,7 @@ class ModelResponse:
     Attributes:
         status: HTTP status; 0 if the model did not answer in time.
         body: The body.
-        content_type: Its content type.
+        content_type: Content type of the body.
         custom_attributes: The header X-Amzn-SageMaker-Custom-Attributes.
         log_stream: For an error: name of the log stream of the instance that answered; "" if no instance did.
     """
@@ -48,7 +48,7 @@ class ConnectionPool:
         self._answered_at = 0.0
         self._sent_times: list[float] = []  # when each request in progress was sent
         self.is_stuck = False
-        """Whether a request got no response in time, and no other request got one while it waited."""
+        """Whether a request got no response in time, and no other request got a response while that one waited."""
 
     def post(self, body: bytes, headers: Mapping[str, str], timeout_s: float) -> ModelResponse:
         """Send a request to /invocations, and return the response, whatever its status.

@@ -26,8 +26,9 @@ log = logging.getLogger(__name__)
 
 # Seconds before each restart of an instance whose process ends repeatedly; the last value is used from then on.
 RESTART_PAUSES_S = (0.0, 1.0, 2.0, 5.0, 10.0, 30.0)
-# After this many seconds, an instance counts as healthy: its next restart has no pause.
+# After this many seconds, an instance is regarded as healthy: its next restart has no pause.
 HEALTHY_AFTER_S = 60.0
+# Seconds between two checks of an instance's process, and of whether an instance can take a waiting request.
 CHECK_S = 0.1
 # Longest wait for the last requests of an instance that is not needed any more, seconds.
 DRAIN_S = 60.0
@@ -42,7 +43,7 @@ class Fleet:
 
     Args:
         plan: The plan.
-        options: How its instances are started and stopped.
+        options: How the plan's instances are started and stopped.
     """
 
     def __init__(self, plan: Plan, options: FleetOptions) -> None:
@@ -53,7 +54,8 @@ class Fleet:
         """One instance is prepared at a time: requests wait for Python's lock while threads prepare instances."""
         self._instances: list[Instance] = []
         self._starting_instances: list[Instance] = []
-        self._turn = itertools.count()
+        self._turn = itertools.count()  # ready instances get requests in turn
+        # Numbers of requests in progress, in all and by variant, and of cold starts in progress, by variant.
         self._requests, self._variant_requests, self._launches = 0, Counter[str](), Counter[str]()
         self._stop_event = threading.Event()
         self.standbys = Standbys(options.create_instance)
@@ -62,11 +64,11 @@ class Fleet:
         """Start and stop instances until each variant has the number that the plan says, or a share of it, rounded up.
 
         Args:
-            share: The share, more than 0: each variant has at least one instance.
+            share: The share, more than 0: a variant that has instances in the plan gets at least one.
             starts_serverless: Whether each serverless variant gets an instance now, which shows that its model loads.
 
         Raises:
-            JobFailed: An instance did not start. Those that answered before are not changed.
+            JobFailed: An instance did not start. The instances that answered before are not changed.
         """
         with self._scale_lock:
             surplus_instances, missing_variants = [], []
@@ -100,7 +102,7 @@ class Fleet:
 
     @contextlib.contextmanager
     def count_request(self) -> Iterator[None]:
-        """Count a request during a block: `drain` waits for its end.
+        """Count a request during a block: `drain` waits until the block ends.
 
         Raises:
             FleetStopped: The instances were stopped already. Another fleet of the endpoint may answer.
@@ -135,11 +137,11 @@ class Fleet:
 
     @contextlib.contextmanager
     def use_instance(self, variant: Variant, deadline: float) -> Iterator[Instance | None]:
-        """Use a ready instance of a variant during a block; None if none is ready before the deadline.
+        """Yield a ready instance of a variant for one request; yield None if none is ready before the deadline.
 
         Args:
             variant: The variant.
-            deadline: When to give up, as `time.monotonic` counts.
+            deadline: When to give up, in seconds of `time.monotonic`.
 
         Raises:
             FleetStopped: The instances were stopped.
@@ -167,7 +169,7 @@ class Fleet:
                     return None
                 launch = launch or self._begin_launch(variant)
                 if launch is not None and launch.done():
-                    launch.result()
+                    launch.result()  # raises the error if the start has failed
                 self._condition.wait(min(wait_s, CHECK_S))
         raise FleetStopped("the instances were stopped")
 
@@ -194,7 +196,7 @@ class Fleet:
             self._start_instances([variant])
             self._options.on_cold_start(variant.name, time.monotonic() - started_at)
             future.set_result(None)
-        except Exception as error:  # the request that waits for it gets the error
+        except Exception as error:  # the request that waits for the instance gets the error
             future.set_exception(error)
         finally:
             with self._condition:
@@ -216,6 +218,7 @@ class Fleet:
         _stop_all_instances([*instances, *self.standbys.close()])
 
     def _start_instances(self, variants: Sequence[Variant], niceness: int = 0) -> None:
+        """Start one instance for each item of `variants`, in parallel. If one does not start, stop all of these."""
         if not variants:
             return
         instances = [self.standbys.take(variant) or self._create_instance(variant) for variant in variants]
@@ -265,13 +268,13 @@ class Fleet:
                 return
             attempt += 1
             started_at = time.monotonic()
-            with contextlib.suppress(JobFailed):  # the next round tries it again
+            with contextlib.suppress(JobFailed):  # the next iteration tries again
                 instance.restart(DEPLOYMENT_NICENESS if self.count_ready(instance.variant) else 0)
             with self._condition:
                 self._condition.notify_all()
 
     def _remove_instance_if_idle(self, instance: Instance) -> bool:
-        """Remove an instance that its serverless variant does not need any more. Return whether it did."""
+        """Remove an instance that its serverless variant does not need any more. Return whether it was removed."""
         variant = instance.variant
         with self._condition:
             is_idle = instance.requests == 0 and time.monotonic() - instance.used_at > self._options.idle_s

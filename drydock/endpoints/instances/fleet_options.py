@@ -23,9 +23,9 @@ class FleetOptions:
     """The options with which the instances of a fleet are started and stopped.
 
     Attributes:
-        create_instance: Creates an instance of a variant, given its name.
+        create_instance: Creates an instance, given its variant and the name of the instance.
         on_restart: Called after an instance's process has ended.
-        on_cold_start: Called with the name of a serverless variant and the seconds that the start for a request took.
+        on_cold_start: Called with the name of a serverless variant and the seconds that a cold start took.
         idle_s: Seconds without a request after which an instance of a serverless variant is stopped.
         max_processes: Largest number of instances of a serverless variant.
     """

@@ -32,15 +32,19 @@ from drydock.transfer.stable_read import open_regular_file
 START_TIMEOUT_S = 600.0
 """Seconds that a model may take to load: the largest of SageMaker's default timeouts."""
 STOP_GRACE_S = 5.0
+"""Seconds from SIGTERM until the process is killed."""
 TRACEBACK_WAIT_S = 1.0
 """Seconds for which a process that did not answer in time may still write the stacks of its threads to the log."""
 POLL_S = 0.02
+"""Seconds between two checks of whether a process serves the model, or has ended."""
 LOG_END_CHARS = 700
+"""Most characters of an instance's log that an error quotes."""
 STANDBY_NICENESS = 10
 """Niceness at which a standby process imports libraries. It is high, because no request waits for the process yet."""
 IMPORTS_MAX_BYTES = 1 << 20
+"""Most bytes that are read from the file of imports: the model's code could make it longer."""
 LOG_WAIT_S = 2.0
-"""Seconds for which the end of an instance waits for a long log."""
+"""Longest wait of `stop` until the last lines of a long log are in CloudWatch Logs, seconds."""
 
 
 class Instance:
@@ -170,7 +174,7 @@ class Instance:
         return self._executor.start(replace(plan, niceness=niceness))
 
     def _find_port(self, host: RunningHost) -> int | None:
-        """Return the port at which the model is served; None while it is not."""
+        """Return the port at which the model is served; None while the model is not loaded."""
         if self._executor.is_container:
             port = host.find_published_port()
             return port if port and is_answering_ping(port) else None
@@ -187,7 +191,7 @@ class Instance:
         return True
 
     def measure_usage(self, *, has_disk_and_gpus: bool) -> Mapping[str, float]:
-        """Return the CloudWatch metrics of what its processes use, in percent, by name; empty if that is not known yet.
+        """Return the CloudWatch metrics of what its processes use, in percent, by name; empty while that is not known.
 
         Args:
             has_disk_and_gpus: Whether the disk and the GPUs are measured, too. That takes longer.

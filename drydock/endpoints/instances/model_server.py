@@ -1,7 +1,7 @@
 """Load a model with its own inference.py, and answer GET /ping and POST /invocations.
 
 This is a stand-alone program: it is copied into an instance's folder tree, and needs only the standard library. It
-stands for the model server in SageMaker's containers. Once the model is loaded, it listens, and writes the number of
+replaces the model server of SageMaker's containers. Once the model is loaded, it listens, and writes the number of
 its port to a file. One request at a time reaches the model, as in a worker of SageMaker's model servers. If the model
 does not answer a request in time, the process ends, as those workers do. Its log then has the stack of each thread, and
 drydock starts another process.
@@ -34,26 +34,27 @@ from drydock.host.request_context import CUSTOM_ATTRIBUTES
 PROGRAM_FILE = "serve.py"
 """Name of this program in the instance's code folder."""
 PORT_FILE = "port"
-"""Name of the file with the port, in the same folder."""
+"""Name of the file with the port, in the code folder."""
 TIMEOUT_HEADER = "X-Drydock-Timeout"
 """Header of a request: seconds within which the model must answer; no limit if it is missing."""
 DEFAULT_TYPE = "application/json"
 NICENESS_VARIABLE = "DRYDOCK_LOADING_NICENESS"
-"""Environment variable with the priority while the model is loaded, as `nice` counts: 0 is the usual one."""
+"""Environment variable with the niceness while the model is loaded: 0 is the usual priority."""
 STANDBY_VARIABLE = "DRYDOCK_STANDBY"
-"""Environment variable of a standby process: the priority while it imports the libraries."""
+"""Environment variable of a standby process: its niceness while it imports the libraries."""
 IMPORTS_FILE = "imports.json"
-"""Name of the file with the names of the libraries' modules, in the same folder."""
+"""Name of the file with the names of the libraries' modules, in the code folder."""
 READY_FILE = "ready"
-"""Name of the file that says that the libraries are imported, in the same folder."""
+"""Name of the file that says that the libraries are imported, in the code folder."""
 ADDRESS_VARIABLE = "DRYDOCK_ADDRESS"
 """Environment variable with the address to listen on, HOST:PORT; any free port if the port is 0."""
 AUTOGROUP_FILE = Path("/proc/self/autogroup")
-"""Linux's file with the priority of the process's session, as `nice` counts. Missing on other systems."""
+"""Linux's file with the priority of the process's session, as a niceness. Missing on other systems."""
 AUTOGROUP_TRIES, AUTOGROUP_PAUSE_S = 50, 0.1
-"""Linux lets all processes without privileges write such a file ten times a second together."""
+"""Number of tries of a write, and seconds between them: Linux allows only ten writes to such files a second, of all
+processes without privileges together."""
 LOAD_PIPE = "load"
-"""Name of the pipe, in the same folder. When it is opened for writing, a standby process loads the model."""
+"""Name of the pipe, in the code folder. When it is opened for writing, a standby process loads the model."""
 
 
 class ModelServer(ThreadingHTTPServer):
@@ -126,12 +127,12 @@ class Handler(BaseHTTPRequestHandler):
     def answer_error(self, error: BaseException) -> None:
         """Answer with the error of the model's code. Its `status_code` is the HTTP status; 500 without one."""
         status = getattr(error, "status_code", 500)
-        is_status = isinstance(status, int) and 400 <= status < 600
+        is_error_status = isinstance(status, int) and 400 <= status < 600
         text = _format_error(error)
-        if not is_status or status >= 500:
+        if not is_error_status or status >= 500:
             print("".join(traceback.format_tb(error.__traceback__)), text, sep="", file=sys.stderr, flush=True)
-        content = {"error": text if not is_status or status >= 500 else text.partition(": ")[2]}
-        self.answer(status if is_status else 500, json.dumps(content).encode(), "application/json")
+        content = {"error": text if not is_error_status or status >= 500 else text.partition(": ")[2]}
+        self.answer(status if is_error_status else 500, json.dumps(content).encode(), "application/json")
 
     def answer(self, status: int, body: bytes, content_type: str, custom_attributes: str = "") -> None:
         """Send a response."""
@@ -144,7 +145,7 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
-        """Log nothing: the caller counts the requests."""
+        """Log nothing: drydock counts the requests."""
 
 
 def _format_error(error: BaseException) -> str:
@@ -159,7 +160,7 @@ def main(base: Path) -> int:
     """Load the model, and serve it until SIGTERM. Return the exit code.
 
     Args:
-        base: The instance's tree.
+        base: The root of the instance's folder tree.
     """
     known_modules, code = frozenset(sys.modules), base / "code"
     loaded_servers: queue.SimpleQueue[ModelServer] = queue.SimpleQueue()
@@ -187,7 +188,7 @@ def main(base: Path) -> int:
         print("serving the model")
         loaded_servers.put(server)
         thread.join()
-        with server.model_lock:  # the request that the model answers ends first
+        with server.model_lock:  # wait until the request in progress has ended
             return 0
 
 
@@ -196,10 +197,9 @@ def stand_by(code: Path, model_code: Path, niceness: int) -> None:
 
     Args:
         code: The folder of this program's files.
-        model_code: The folder of the model's code. `load_model` puts it first on the path: a module of the model may
-            have the name of a library.
-        niceness: Priority of the imports, as `nice` counts. They run in a thread of their own, so that the priority of
-            this thread stays.
+        model_code: The folder of the model's code. It is first on the path here, as in `load_model`: a module of the
+            model may have the name of a library.
+        niceness: Niceness of the imports. They run in a thread of their own, so that the priority of this thread stays.
     """
 
     def run() -> None:
@@ -213,18 +213,19 @@ def stand_by(code: Path, model_code: Path, niceness: int) -> None:
     restore_priority(niceness)
     sys.path.remove(str(model_code))
     write_file(code / READY_FILE, "")
-    (code / LOAD_PIPE).open("rb").close()  # waits until the server opens it for writing
+    (code / LOAD_PIPE).open("rb").close()  # waits until drydock opens it for writing
 
 
 def lower_priority(niceness: int) -> None:
     """Lower the priority of this thread and of the process's session, on Linux only.
 
     Other systems would lower the priority of the whole process for ever. Where Linux divides the processors among the
-    sessions (sched(7), "The autogroup feature"), the priority of a thread counts only within its session. Elsewhere, as
-    in a container, only that of the thread counts. drydock starts each instance in a session of its own.
+    sessions (sched(7), "The autogroup feature"), the priority of a thread has an effect only within its session.
+    Elsewhere, as in a container, only the thread's priority has an effect. drydock starts each instance in a
+    session of its own.
 
     Args:
-        niceness: Priority as `nice` counts; 0 changes nothing.
+        niceness: The niceness; 0 changes nothing.
     """
     if niceness and sys.platform == "linux":
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), niceness)
@@ -232,7 +233,7 @@ def lower_priority(niceness: int) -> None:
 
 
 def restore_priority(niceness: int) -> None:
-    """Give the session its usual priority again after `lower_priority`. Only root could raise that of the thread."""
+    """Give the session its usual priority after `lower_priority`. The thread's stays low: only root could raise it."""
     if niceness and sys.platform == "linux":
         _set_session_priority(0)
 
@@ -250,7 +251,7 @@ def _set_session_priority(niceness: int) -> None:
 
 
 def end_at_sigterm(server: ModelServer) -> None:
-    """End `serve_forever` at SIGTERM. `shutdown` waits for it, so another thread calls it."""
+    """End `serve_forever` at SIGTERM. `shutdown` waits until `serve_forever` has ended, so another thread calls it."""
 
     def stop(_: int, __: FrameType | None) -> None:
         threading.Thread(target=server.shutdown, daemon=True).start()

@@ -17,6 +17,7 @@ from drydock.errors import JobFailed
 
 log = logging.getLogger(__name__)
 
+# Seconds between two checks of whether a standby process has ended.
 CHECK_S = 0.5
 # Seconds until a standby process that ended before it was taken is replaced.
 REPLACE_PAUSE_S = 5.0
@@ -24,7 +25,7 @@ REPLACE_PAUSE_S = 5.0
 
 @dataclass
 class _Standby:
-    """The standby process of one variant, and the names of the modules that the next one imports."""
+    """The standby process of one variant, and the names of the modules that the next standby process imports."""
 
     variant: Variant
     imports: bytes
@@ -35,7 +36,7 @@ class Standbys:
     """The standby processes of the variants of one fleet. Safe for several threads.
 
     Args:
-        create_instance: Creates an instance of a variant, given its name.
+        create_instance: Creates an instance, given its variant and the name of the instance.
     """
 
     def __init__(self, create_instance: CreateInstance) -> None:
@@ -45,7 +46,7 @@ class Standbys:
         self._is_closed = False
 
     def keep_standby(self, instance: Instance) -> None:
-        """Keep a standby process for the variant of a started instance: it imports the instance's libraries."""
+        """Keep a standby process for the variant of a started instance: it imports the same libraries."""
         imports = instance.read_imports()
         with self._condition:
             standby = self._standbys.get(instance.variant.name)
@@ -98,7 +99,7 @@ class Standbys:
                     self._condition.wait_for(lambda: self._is_closed, REPLACE_PAUSE_S)
 
     def _wait_until_taken(self, standby: _Standby, instance: Instance) -> bool:
-        """Offer a standby instance until it is taken. Return False if it ended before: then the caller must stop it."""
+        """Offer a standby instance until it is taken. Return False if the caller must stop it instead."""
         with self._condition:
             if self._is_closed or not instance.is_standby:
                 return False

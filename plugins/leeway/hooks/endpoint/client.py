@@ -48,7 +48,7 @@ class EndpointClient:
         return self._call(lambda: endpoint_resources.describe_endpoint(self._sagemaker, self.name))
 
     def read_own_tags(self, endpoint: Mapping[str, Any]) -> dict[str, str]:
-        """Return the values of the tags of an endpoint that Leeway created, by key.
+        """Return the tags of an endpoint that Leeway created, from key to value.
 
         Raises:
             AirflowFailException: Leeway did not make the endpoint. A retry cannot help.
@@ -61,7 +61,7 @@ class EndpointClient:
         return tags
 
     def read_config_tags(self, config: Mapping[str, Any]) -> dict[str, str]:
-        """Return the values of the tags of a configuration that `describe_config` returned, by key."""
+        """Return the tags of a configuration that `describe_config` returned, from key to value."""
         return self._read_tags(config["EndpointConfigArn"])
 
     def set_tags(self, endpoint: Mapping[str, Any], tags: Mapping[str, str]) -> None:
@@ -88,7 +88,7 @@ class EndpointClient:
         self._create("endpoint_config", config)
 
     def put_alarms(self, requests: Sequence[Mapping[str, Any]]) -> None:
-        """Create the alarms that do not exist, change those that differ, and delete the others. Idempotent."""
+        """Create or change the requested alarms, and delete the endpoint's other alarms. Idempotent."""
         existing_alarms = {alarm["AlarmName"]: alarm for alarm in self._describe_alarms()}
         for request in requests:
             if not contains(existing_alarms.get(request["AlarmName"]), request):
@@ -100,7 +100,7 @@ class EndpointClient:
             self._call(lambda: self._cloudwatch.delete_alarms(AlarmNames=names))
 
     def list_raised_alarms(self) -> dict[str, str]:
-        """Return the endpoint's alarms in the state ALARM, name to reason."""
+        """Return the endpoint's alarms in the state ALARM, from name to reason of the state."""
         return {
             alarm["AlarmName"]: str(alarm.get("StateReason", ""))
             for alarm in self._describe_alarms()
@@ -108,11 +108,14 @@ class EndpointClient:
         }
 
     def list_alarms(self) -> dict[str, str]:
-        """Return the endpoint's alarms, name to the reason of the state."""
+        """Return the endpoint's alarms, from name to reason of the state."""
         return {alarm["AlarmName"]: str(alarm.get("StateReason", "")) for alarm in self._describe_alarms()}
 
     def delete_unused_resources(self, endpoint: Mapping[str, Any]) -> None:
-        """Delete the older configurations and models that the endpoint does not use. Idempotent."""
+        """Delete the configurations and models that the endpoint does not use. Idempotent.
+
+        Those that are newer than its present configuration stay: a deployment that begins may need them.
+        """
         name = endpoint["EndpointConfigName"]
         config = self.describe_config(name)
         models = [variant["ModelName"] for variant in config["ProductionVariants"]]
@@ -120,12 +123,12 @@ class EndpointClient:
 
     def delete_config_and_model(self, config_name: str, model_name: str) -> None:
         """Delete a configuration and a model, which the endpoint must not use. Idempotent."""
-        for verb, member, name in (
+        for method, member, name in (
             ("delete_endpoint_config", "EndpointConfigName", config_name),
             ("delete_model", "ModelName", model_name),
         ):
             try:
-                self._call(partial(getattr(self._sagemaker, verb), **{member: name}))
+                self._call(partial(getattr(self._sagemaker, method), **{member: name}))
             except ClientError as error:
                 if endpoint_resources.NOT_FOUND_TEXT not in str(error):
                     raise
@@ -133,7 +136,7 @@ class EndpointClient:
     def delete_all(self) -> None:
         """Begin to delete the endpoint; delete its configurations, models and alarms. Idempotent."""
         self.delete()
-        self._delete_unused_resources((), None)
+        self._delete_unused_resources(keep=(), before=None)
         self._call(lambda: endpoint_resources.delete_alarms(self._cloudwatch, self.name))
 
     def delete(self) -> None:
@@ -146,7 +149,7 @@ class EndpointClient:
         The lines only explain a failure, so an error is ignored.
         """
         logs, group = self._connection.create_hook(AwsLogsHook).conn, f"{LOG_GROUP}{self.name}"
-        # CloudWatch Logs cannot sort by time the streams of a prefix. A variant that fails to start has few streams.
+        # CloudWatch Logs cannot sort streams with a prefix by time. But a variant that fails to start has few streams.
         search = {"logStreamNamePrefix": f"{variant}/"} if variant else {"orderBy": "LastEventTime", "descending": True}
         try:
             streams = logs.describe_log_streams(logGroupName=group, limit=50, **search)["logStreams"]

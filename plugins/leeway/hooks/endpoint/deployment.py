@@ -50,7 +50,7 @@ class Release:
     task: Mapping[str, Any]
     """dag_id, run_id, task_id and map_index."""
     is_rollback: bool
-    """Whether the endpoint served the version before its present one. Neither the budget nor raised alarms prevent a
+    """Whether the endpoint served this version before its present one. Neither the budget nor raised alarms prevent a
     rollback."""
     max_tries: int = 0
     """Airflow's `max_tries` of the task: a clear changes it, and a retry does not."""
@@ -75,7 +75,7 @@ class Deployment:
         inputs: version, policy, image and model address from which the release is built.
         costs: checks the budget.
         step_hook: runs steps.
-        wait_template: a wait for the endpoint, without a configuration.
+        wait_template: a wait for the endpoint, from which the wait for each change is made.
         log: log of the task.
     """
 
@@ -94,7 +94,7 @@ class Deployment:
 
     @property
     def inputs(self) -> dict[str, Any]:
-        """The inputs of the release. `DeployTask.prepare_operation` takes them if the task resumes in the same try."""
+        """The inputs of the release. `DeployTask.prepare_operation` gets them if the task resumes in the same try."""
         return dict(self._inputs)
 
     def resume(self, event: DeploymentEvent | None) -> DeploymentWait | dict[str, Any]:
@@ -122,7 +122,7 @@ class Deployment:
         if endpoint["EndpointStatus"] == "Failed":
             self.log.info("endpoint %s is Failed: deleting it, then creating it again", self.client.name)
             self.client.delete()
-            return self._wait_for_other_change()
+            return self._build_other_wait()
         return self._begin_update(endpoint)
 
     def _check_event(self, event: DeploymentEvent, endpoint: Endpoint | None) -> None:
@@ -147,7 +147,7 @@ class Deployment:
                 *({"Key": key, "Value": value} for key, value in tags.items()),
             ],
         }
-        return replace(self._wait_for_own_deployment(), verb="create", request=request, tag="")
+        return replace(self._build_own_wait(), verb="create", request=request, tag="")
 
     def _begin_update(self, endpoint: Endpoint) -> DeploymentWait:
         failures.refuse_conversion(endpoint, is_serverless(self.release.policy))
@@ -166,7 +166,7 @@ class Deployment:
         }
         self.log.info("endpoint %s serves configuration %s", self.client.name, endpoint["EndpointConfigName"])
         modification = get_modification(endpoint)
-        return replace(self._wait_for_own_deployment(), verb="update", request=request, modification=modification)
+        return replace(self._build_own_wait(), verb="update", request=request, modification=modification)
 
     def _prepare(self) -> None:
         """Check the budget, then create the model, the configuration and the alarms, unless they exist."""
@@ -176,7 +176,7 @@ class Deployment:
         self._put_alarms()
 
     def _put_alarms(self) -> None:
-        """Create and change the alarms that the policy sets, and delete the endpoint's other ones. Idempotent."""
+        """Create and change the alarms that the policy sets, and delete the endpoint's other alarms. Idempotent."""
         self.client.put_alarms(build_alarm_requests(self.client.name, self.release.policy))
 
     def _require_budget(self) -> None:
@@ -190,20 +190,23 @@ class Deployment:
         self._inputs = {**self._inputs, **costs}
 
     def _attach(self, endpoint: Endpoint) -> DeploymentWait:
+        """Return the wait for the change of the endpoint that is in progress: this deployment, or another change."""
         status, config_name = endpoint["EndpointStatus"], get_pending_config(endpoint)
         if config_name == self.release.config_name:
             self.log.info("endpoint %s is %s: waiting for the deployment in progress", self.client.name, status)
-            return self._wait_for_own_deployment()
+            return self._build_own_wait()
         self.log.info(
             "endpoint %s is %s with %s: this deployment begins after its end",
             *(self.client.name, status, config_name or "another change"),
         )
-        return self._wait_for_other_change()
+        return self._build_other_wait()
 
-    def _wait_for_own_deployment(self) -> DeploymentWait:
+    def _build_own_wait(self) -> DeploymentWait:
+        """Return the wait until this deployment has ended."""
         return replace(self.wait_template, config_name=self.release.config_name, tag=self.release.deployment_tag)
 
-    def _wait_for_other_change(self) -> DeploymentWait:
+    def _build_other_wait(self) -> DeploymentWait:
+        """Return the wait until a change that is not this deployment has ended."""
         return replace(self.wait_template, config_name="", tag="")
 
     def _finish(self, endpoint: Endpoint, tags: Mapping[str, str]) -> dict[str, Any]:
@@ -234,8 +237,8 @@ class Deployment:
     def _handle_failure(self, endpoint: Endpoint) -> AirflowException:
         """Record the failed deployment, delete what it created, and return the task's error. Idempotent.
 
-        The endpoint's tag changes last. If the task is killed before, or before Airflow has stored its error, the retry
-        finds the tag, and reports the same failure.
+        The endpoint's tag changes last. If the task is killed before this change, or before Airflow has stored its
+        error, the retry finds the tag, and reports the same failure.
         """
         name, release, reason = self.client.name, self.release, failures.format_reason(endpoint)
         alarms = self.client.list_alarms()
@@ -255,7 +258,10 @@ class Deployment:
         return error
 
     def _discard(self, endpoint: Endpoint | None) -> None:
-        """Delete the release's configuration and model; all of the endpoint's resources, if no endpoint serves."""
+        """Delete the release's configuration and model, unless the endpoint uses them.
+
+        If `endpoint` is None, delete the endpoint and all its resources.
+        """
         if endpoint is None:
             self.client.delete_all()
         elif endpoint["EndpointConfigName"] != self.release.config_name:

@@ -2,9 +2,9 @@
 
 The tag outlives workers and triggerers. So a later process finds in it how far a deployment came:
 
-- `NAME@TIME`: it is about to begin, on an endpoint that was modified last at TIME;
-- `NAME`: it has begun;
-- `NAME=failed/N`: it has failed, and the task whose `max_tries` is N has recorded that.
+- `NAME@TIME`: the deployment is about to begin, on an endpoint that was modified last at TIME;
+- `NAME`: the deployment has begun;
+- `NAME=failed/N`: the deployment has failed, and its task, with Airflow's `max_tries` N, has recorded that.
 
 NAME is the value of `requests.build_deployment_tag`: the configuration, and a digest of the task.
 """
@@ -24,7 +24,7 @@ DEPLOYMENT_TAG = "leeway:deployment"
 
 
 def get_modification(endpoint: Mapping[str, Any]) -> str:
-    """Return when an endpoint was modified last, ISO format, UTC. The beginning and the end of an update modify it.
+    """Return when an endpoint was modified last, ISO format, UTC. An update changes this time when it begins and ends.
 
     Args:
         endpoint: SageMaker's description of the endpoint.
@@ -48,7 +48,7 @@ def build_failure(name: str, max_tries: int) -> str:
 
     Args:
         name: name of the deployment.
-        max_tries: Airflow's `max_tries` of the task. It differs after the task was cleared, and not after a retry.
+        max_tries: Airflow's `max_tries` of the task: a clear changes it, and a retry does not.
     """
     return f"{name}=failed/{max_tries}"
 
@@ -59,11 +59,11 @@ def get_deployment_name(value: str) -> str:
 
 
 def has_begun(value: str, name: str, max_tries: int, endpoint: Mapping[str, Any]) -> bool:
-    """Return whether the tag says that a deployment has begun, since the task was cleared if it had failed before.
+    """Return whether the tag says that a deployment has begun. A failure before the task's last clear is ignored.
 
-    An announced deployment has begun if the endpoint was modified since the announcement. If something else modified
-    it in that moment, and the process was killed in the same moment, this is wrong: a failure is reported, and nothing
-    is deployed.
+    An announced deployment has begun if the endpoint was modified since the announcement. That conclusion is wrong if,
+    just after the announcement, something else modified the endpoint and the process was killed: then a failure is
+    reported, and nothing is deployed.
 
     Args:
         value: value of the tag; empty if the endpoint has none.

@@ -49,7 +49,7 @@ def describe_rollback(reason: str, causes: Sequence[str], alarm_reasons: Mapping
 
 def make_deployment_error(text: str, reason: str) -> AirflowException:
     """Return the error of a deployment that failed; a retry can help only if SageMaker failed or had no machines."""
-    is_temporary = any(part in reason for part in TEMPORARY_TEXTS)
+    is_temporary = any(temporary_text in reason for temporary_text in TEMPORARY_TEXTS)
     return (AirflowException if is_temporary else AirflowFailException)(text)
 
 

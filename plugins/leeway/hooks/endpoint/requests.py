@@ -27,7 +27,9 @@ MARGIN_S = 3_600
 EXECUTION_TIMEOUT_S = (600, MAX_RELEASE_S)
 """SageMaker's limits of MaximumExecutionTimeoutInSeconds."""
 ROUTING_TYPES = {"all_at_once": "ALL_AT_ONCE", "canary": "CANARY", "linear": "LINEAR"}
+"""From the policy's `traffic` to the Type of TrafficRoutingConfiguration."""
 SIZE_MEMBERS = {"canary": "CanarySize", "linear": "LinearStepSize"}
+"""From the policy's `traffic` to the member of TrafficRoutingConfiguration that has the size of a step."""
 TEXT_TYPES = {"JsonContentTypes": ["application/json", "application/jsonlines"], "CsvContentTypes": ["text/csv"]}
 """Content types whose bodies data capture stores as text. Other bodies are stored as base64."""
 
@@ -164,7 +166,7 @@ def _list_alarm_fields(policy: Policy) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def build_capture(percent: int, uri: str) -> dict[str, Any]:
-    """Build the part of a configuration that captures a share of the requests with their answers; none for 0."""
+    """Build the part of a configuration that captures a share of the requests with their answers; empty for 0 %."""
     if not percent:
         return {}
     capture = {
@@ -181,4 +183,4 @@ def build_name(endpoint: str, version: str, content: Any) -> str:
     """Build the name of a model or a configuration from its content: equal contents have equal names."""
     digest = hashlib.sha256(json.dumps([endpoint, content], sort_keys=True).encode()).hexdigest()[:16]
     slug = re.sub(r"[^a-zA-Z0-9]+", "-", f"{endpoint}-{version}").strip("-")
-    return f"{slug[:46].strip('-')}-{digest}"
+    return f"{slug[:46].strip('-')}-{digest}"  # SageMaker's limit is 63 characters

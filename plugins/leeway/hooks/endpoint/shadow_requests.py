@@ -1,6 +1,6 @@
 """Build the requests that add a shadow variant to an endpoint and remove it.
 
-Also build the endpoint's tag by which a later try of the task finds the shadow.
+Also build the value of the endpoint's tag by which a later try of the task finds the shadow.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Shadow:
     model_request: Mapping[str, Any]
     """Request of CreateModel for the version."""
     capture_uri: str
-    """s3:// prefix of captured requests, if the endpoint captures none."""
+    """s3:// prefix for captured requests, used if the endpoint does not capture requests yet."""
     tags: Tags
     task: Mapping[str, Any]
     """dag_id, run_id, task_id and map_index."""
@@ -49,42 +49,43 @@ class Shadow:
 class ShadowRecord:
     """Identity, begin, end and outcome of a shadow, as the endpoint's tag `SHADOW_TAG` stores them.
 
-    Times are in ISO format, in UTC. A record outlives the shadow: a try that is killed before Airflow has its result
-    is followed by one that reports the same shadow.
+    Times are in ISO format, in UTC. A record outlives the shadow: if a try is killed before Airflow has its result, the
+    next try reports the same shadow.
     """
 
     shadow_id: str
     """Name of the shadow variant, and a digest of the task that started it."""
     since: str
+    """When the shadow began."""
     until: str = ""
-    """Empty while the shadow runs."""
+    """When the shadow ended; empty while it runs."""
     outcome: str = ""
     """failed or undecided, after the judgement was recorded; empty before, and if the version passed."""
     max_tries: str = ""
-    """Airflow's `max_tries` of the task that began the shadow or, with an outcome, recorded it. It differs after the
-    task was cleared, and not after a retry. Empty in a record of an earlier version of Leeway."""
+    """Airflow's `max_tries` of the task that began the shadow or, with an outcome, recorded it. A clear changes
+    it, and a retry does not. Empty in a record of an earlier version of Leeway."""
 
     @classmethod
     def parse(cls, value: str) -> Self | None:
         """Parse the value of the tag; None if it is empty or has another form."""
         fields = value.split("@")
-        return cls(*fields) if len(fields) in (3, 5) else None
+        return cls(*fields) if len(fields) in (3, 5) else None  # 3: of an earlier version of Leeway
 
     def format(self) -> str:
         """Return the value of the tag."""
         return "@".join(astuple(self))
 
     def is_discarded(self, max_tries: int) -> bool:
-        """Return whether a person has cleared the task since, so that another shadow begins.
+        """Return whether a person has cleared the task since this record was written, so that another shadow begins.
 
-        That is so while the shadow runs, and if it did not pass. A shadow that has ended and was not judged yet is
-        judged after a clear: the reason of the clear may have been an error of the judgement.
+        A clear discards a shadow that still runs, and one that did not pass. A shadow that has ended and was not judged
+        yet is judged after a clear: the reason of the clear may have been an error of the judgement.
 
         Args:
             max_tries: Airflow's `max_tries` of the task now.
         """
-        is_kept = bool(self.until and not self.outcome)
-        return not is_kept and self.max_tries not in ("", str(max_tries))
+        has_to_be_judged = bool(self.until and not self.outcome)
+        return not has_to_be_judged and self.max_tries not in ("", str(max_tries))
 
 
 def build_variant_name(version: str) -> str:
@@ -104,7 +105,7 @@ def build_shadow_request(
         version: registered version that is the shadow.
         model_name: name of SageMaker's model of that version.
         base: SageMaker's description of the configuration without the shadow.
-        capture_uri: s3:// prefix of captured requests, if the base captures none.
+        capture_uri: s3:// prefix for captured requests, used if the base does not capture requests.
         tags: tags of the task.
     """
     (production,) = base["ProductionVariants"]

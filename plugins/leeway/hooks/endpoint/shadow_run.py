@@ -94,16 +94,17 @@ class ShadowRun:
                 self._discard(request)
             raise AirflowFailException(f"endpoint {self.client.name} was not changed: {event['message']}")
         if endpoint["EndpointStatus"] in CHANGING_STATES:
-            return self._wait_for_change(endpoint, config_name)
+            return self._build_wait_for_change(endpoint, config_name)
         tags = self.client.read_own_tags(endpoint)
         own_tag = build_deployment_tag(config_name, self.shadow.task)
         record = ShadowRecord.parse(tags.get(SHADOW_TAG, ""))
         record = record if record and record.shadow_id == self._shadow_id else None
         if endpoint["EndpointConfigName"] == config_name:
-            # An outcome is that of an earlier shadow: the task was cleared after it.
+            # A record with an outcome is of an earlier shadow, after which the task was cleared.
             record = record if record and not record.outcome else self._record_begin(endpoint)
             if get_deployment_name(tags.get(DEPLOYMENT_TAG, "")) == own_tag:
-                self.client.remove_tag(endpoint, DEPLOYMENT_TAG)  # the begin succeeded, and is no failed one later
+                # This shadow began, so a later try must not report a failed start.
+                self.client.remove_tag(endpoint, DEPLOYMENT_TAG)
             return self._continue(endpoint, base_name, record, event)
         if record and not record.is_discarded(self.shadow.max_tries):
             return self._judge(endpoint, request, record)
@@ -140,8 +141,8 @@ class ShadowRun:
         )
         return str(config["EndpointConfigName"]), request
 
-    def _wait_for_change(self, endpoint: Endpoint, config_name: str) -> DeploymentWait:
-        """Return the wait for the change of the endpoint that is in progress: this shadow's, or an earlier one."""
+    def _build_wait_for_change(self, endpoint: Endpoint, config_name: str) -> DeploymentWait:
+        """Return the wait for the change of the endpoint that is in progress: this shadow's, or another one."""
         pending_config = get_pending_config(endpoint)
         self.log.info(
             "endpoint %s is %s with %s", self.client.name, endpoint["EndpointStatus"], pending_config or "itself"
@@ -157,7 +158,7 @@ class ShadowRun:
         return self._build_update_wait(endpoint, request["EndpointConfigName"], own_tag)
 
     def _build_update_wait(self, endpoint: Endpoint, config_name: str, tag: str) -> DeploymentWait:
-        """Return the wait that begins to change the endpoint to a configuration, unless it is modified before."""
+        """Return the wait that begins to change the endpoint's configuration, unless the endpoint is modified first."""
         wait = replace(self.wait_template, config_name=config_name, tag=tag, modification=get_modification(endpoint))
         return replace(wait, verb="update", request=build_update_request(self.client.name, config_name))
 
@@ -189,7 +190,7 @@ class ShadowRun:
         return record
 
     def _continue(self, endpoint: Endpoint, base_name: str, record: ShadowRecord, event: Event | None) -> Wait:
-        """Return the wait for the end of the shadow or, after its end, the change back."""
+        """Return the wait for the end of the shadow or, after its end, the wait for the change back."""
         wait = self._build_shadow_wait(str(endpoint["EndpointConfigName"]), base_name, record)
         is_over = bool(event and event["cause"] == "over" and event["config_name"] == wait.config_name)
         if not (record.until or is_over or wait.compute_remaining_time() <= dt.timedelta()):
@@ -201,7 +202,7 @@ class ShadowRun:
             ended_record = replace(record, until=_get_now().isoformat())
             self.client.set_tags(endpoint, {SHADOW_TAG: ended_record.format()})
         self.log.info("endpoint %s: removing %s", self.client.name, self.shadow.variant)
-        return self._build_update_wait(endpoint, base_name, "")
+        return self._build_update_wait(endpoint, base_name, tag="")
 
     def _build_shadow_wait(self, config_name: str, base_name: str, record: ShadowRecord) -> ShadowWait:
         template, policy = self.wait_template, self.shadow.policy
@@ -221,8 +222,8 @@ class ShadowRun:
     def _judge(self, endpoint: Endpoint, request: Mapping[str, Any], record: ShadowRecord) -> dict[str, Any]:
         """Judge the shadow that has ended, and record the judgement. Idempotent.
 
-        If it did not pass, the endpoint's tag has the outcome in the end. So another shadow begins if a person clears
-        the task. A retry judges the same shadow again, and reports the same outcome.
+        If the version did not pass, the outcome is stored in the endpoint's tag. So another shadow begins if a person
+        clears the task. A retry judges the same shadow again, and reports the same outcome.
         """
         self._discard(request)
         shadow, name = self.shadow, self.client.name

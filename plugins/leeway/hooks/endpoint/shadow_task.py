@@ -28,7 +28,7 @@ class ShadowFields(DeployFields):
 
 @dataclass(frozen=True)
 class SkippedShadow:
-    """The operation of a task that runs no shadow: it has its result, and never waits."""
+    """The operation of a task that runs no shadow: its result is known, so it never waits."""
 
     result: dict[str, Any]
     inputs: dict[str, Any]
@@ -43,9 +43,10 @@ class ShadowTask(DeployTask):
 
     fields: ShadowFields
     _variant = ""
+    """Name of the shadow variant; empty until this process has chosen the version."""
 
     def prepare_operation(self, inputs: Mapping[str, Any] | None = None) -> Operation:  # type: ignore[override]
-        """Choose the version, and upload it unless this try has done so; skip the shadow if it makes no sense."""
+        """Choose the version, and upload it unless this try has done so; or skip the shadow, see `_find_champion`."""
         self.parse_count_field("check_interval_s")
         client = self._create_client()
         if not inputs:
@@ -81,7 +82,7 @@ class ShadowTask(DeployTask):
         return super()._build_spec() | {name: value for name, value in fields.items() if value not in (None, "")}
 
     def _find_champion(self, client: EndpointClient, choice: Mapping[str, Any]) -> tuple[str, str]:
-        """Return the version that the endpoint serves, and the reason to skip the shadow; empty if there is none."""
+        """Return the version that the endpoint serves, and why the shadow is skipped; empty if it is not."""
         if not choice["policy"]["shadow_minutes"]:
             return "", "shadow_minutes is 0"
         if choice["is_rollback"]:

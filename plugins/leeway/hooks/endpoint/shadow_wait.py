@@ -20,6 +20,7 @@ from pipelines.serving.endpoint_resources import NOT_FOUND_TEXT
 
 MINUTE = dt.timedelta(minutes=1)
 MAX_PERIOD_S = 86_400
+"""Longest period of one value of CloudWatch's statistic, seconds: a longer shadow has several values."""
 
 
 class ShadowEvent(TypedDict):
@@ -46,7 +47,7 @@ class ShadowWait(AwsWait):
         variant: name of the shadow variant.
         since: begin, ISO format, UTC.
         until: latest end, ISO format, UTC.
-        requests: number of requests after which the shadow ends early; 0: only its time counts.
+        requests: number of requests after which the shadow ends early; 0: it ends only after its time.
         check_interval_s: seconds between two requests for the endpoint's state.
     """
 
@@ -65,7 +66,7 @@ class ShadowWait(AwsWait):
         return max(0, int(self.compute_remaining_time().total_seconds())) + 1
 
     def compute_remaining_time(self) -> dt.timedelta:
-        """Return the time until the shadow's latest end; below 0 after it."""
+        """Return the time until the shadow's latest end; negative after that end."""
         return dt.datetime.fromisoformat(self.until) - dt.datetime.now(dt.UTC)
 
     def build_event(self, cause: Literal["over", "changed", "error"], message: str = "") -> ShadowEvent:

@@ -19,7 +19,7 @@ class DeploymentEvent(TypedDict):
     """The end of a wait for a deployment: its cause, and the configuration that was deployed."""
 
     cause: Literal["ended", "deadline", "no_answer", "error", "refused"]
-    """ended: the endpoint is not being changed any more, or does not exist; deadline: it still is, after
+    """ended: the endpoint is not being changed any more, or does not exist; deadline: it is still being changed after
     `max_duration_s`; no_answer, error: SageMaker did not answer, or refused to describe it; refused: the request is
     wrong, so nothing was changed."""
     config_name: str
@@ -40,8 +40,8 @@ class DeploymentWait(AwsWait):
         verb: operation that begins the deployment; empty if it is in progress already.
         request: parameters of this operation; None without an operation.
         tag: value of `DEPLOYMENT_TAG` once the deployment is in progress; empty: the tag is not set.
-        modification: `get_modification` of the endpoint that the task decided to update. If the endpoint was modified
-            since then, the update does not begin, because it has begun already, or the task has to decide again.
+        modification: `get_modification` of the endpoint when the task decided to update it. If the endpoint was
+            modified since then, the update does not begin: it has begun already, or the task has to decide again.
     """
 
     endpoint: str

@@ -1,7 +1,8 @@
 """Begin a deployment and wait until it ends. The triggerer and workers use the same code.
 
 A deployment cannot be cancelled: if the task is cleared or killed, it continues, and the next try waits for it. If the
-triggerer restarts, it runs the same stored wait again. So the endpoint shows whether the deployment has begun already.
+triggerer restarts, it runs the same stored wait again. So the wait finds out from the endpoint whether the deployment
+has begun already.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class _EndpointMonitor:
         self._last_status, self._has_conflict = "", False
 
     def build_end_event(self) -> DeploymentEvent:
-        """Return the event of the end.
+        """Return the event that says that the change of the endpoint has ended.
 
         If another process changed the endpoint first, `config_name` is empty: the task has to decide again.
         """
@@ -84,7 +85,7 @@ class _EndpointMonitor:
         """
         endpoint = await self._describe(sagemaker) if self.wait.verb == "update" else None
         if endpoint is None:
-            return await self._begin(sagemaker, "")
+            return await self._begin(sagemaker, announced_arn="")
         wait, tag = self.wait, await self._read_tag(sagemaker, endpoint)
         has_own_tag = bool(wait.tag) and tag == wait.tag
         if get_modification(endpoint) == wait.modification and not has_own_tag:
@@ -99,7 +100,7 @@ class _EndpointMonitor:
         )  # fmt: skip
 
     async def _announce(self, sagemaker: Any, endpoint: dict[str, Any]) -> None:
-        """Name the deployment in the endpoint's tag, then begin it: if this process is killed, the tag shows both."""
+        """Name the deployment in the endpoint's tag, then begin it. A later try finds the tag."""
         arn = endpoint["EndpointArn"]
         if self.wait.tag:
             tag = {"Key": DEPLOYMENT_TAG, "Value": build_announcement(self.wait.tag, self.wait.modification)}
@@ -107,7 +108,12 @@ class _EndpointMonitor:
         await self._begin(sagemaker, arn if self.wait.tag else "")
 
     async def _begin(self, sagemaker: Any, announced_arn: str) -> None:
-        """Send the request. If SageMaker refuses it, remove the tag of the endpoint that announces the deployment."""
+        """Send the request. If SageMaker refuses it, remove the announcement from the endpoint's tags.
+
+        Args:
+            sagemaker: client of SageMaker.
+            announced_arn: ARN of the endpoint whose tag announces the deployment; empty if none does.
+        """
         wait = self.wait
         try:
             await getattr(sagemaker, f"{wait.verb}_endpoint")(**(wait.request or {}))
@@ -124,14 +130,14 @@ class _EndpointMonitor:
         self.log.info("endpoint %s: %s with configuration %s", wait.endpoint, f"{wait.verb} began", wait.config_name)
 
     async def _tag(self, sagemaker: Any, endpoint: dict[str, Any]) -> None:
-        """Name the deployment in the endpoint's tag, if the endpoint has or gets its configuration."""
+        """Name the deployment in the endpoint's tag, if the endpoint has or gets the deployment's configuration."""
         if self.wait.config_name in (get_pending_config(endpoint), endpoint["EndpointConfigName"]):
             tags = [{"Key": DEPLOYMENT_TAG, "Value": self.wait.tag}]
             await sagemaker.add_tags(ResourceArn=endpoint["EndpointArn"], Tags=tags)
 
     async def _read_tag(self, sagemaker: Any, endpoint: dict[str, Any]) -> str:
-        """Return the value of the endpoint's tag `DEPLOYMENT_TAG`; empty if it has none. A resource has <= 50 tags."""
-        response = await sagemaker.list_tags(ResourceArn=endpoint["EndpointArn"], MaxResults=100)
+        """Return the value of the endpoint's tag `DEPLOYMENT_TAG`; empty if it has none."""
+        response = await sagemaker.list_tags(ResourceArn=endpoint["EndpointArn"], MaxResults=100)  # at most 50 exist
         return next((str(tag["Value"]) for tag in response["Tags"] if tag["Key"] == DEPLOYMENT_TAG), "")
 
     async def _describe(self, sagemaker: Any) -> dict[str, Any] | None:

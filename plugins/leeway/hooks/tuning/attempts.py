@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -61,7 +62,7 @@ class TuningAttempts(Attempts):
             return False
         earlier_jobs = self._list_earlier_jobs(get_number(job))
         if self.template.plan.strategy == "grid":
-            if get_job_status(job) == "Completed":  # else, the next tuning job tries the points that are left
+            if get_job_status(job) == "Completed":  # else, the next tuning job tries the rest of the grid
                 return self.template.count_points_left([*earlier_jobs, self._add_summaries(job)]) == 0
             return self.template.has_same_grid(job, earlier_jobs)
         limit = job["HyperParameterTuningJobConfig"]["ResourceLimits"].get("MaxNumberOfTrainingJobs")
@@ -73,8 +74,8 @@ class TuningAttempts(Attempts):
         return finished_count >= self.template.plan.count_trials()
 
     def _list_earlier_jobs(self, number: int) -> list[Job]:
-        """Return the ended tuning jobs of this search before the one with a number, with trials, oldest first."""
-        jobs = [self.jobs.describe(self.jobs.build_name(earlier)) for earlier in range(1, number)]
+        """Return the ended tuning jobs of this search before job `number`, with their trials, oldest first."""
+        jobs = [self.jobs.describe(self.jobs.build_name(earlier_number)) for earlier_number in range(1, number)]
         return [
             self._add_summaries(job) for job in jobs if job and not is_live(job) and self.template.has_same_search(job)
         ]
@@ -109,20 +110,20 @@ class TuningAttempts(Attempts):
     def _prepare_next(self, attempts: Sequence[Job]) -> JobWait:
         number = len(attempts) + 1
         earlier_jobs = self._list_earlier_jobs(number)
-        trials = self.template.count_trials_left(earlier_jobs)
-        prices = self.costs.require_budget([self.template.machine], trials)
+        trials_left = self.template.count_trials_left(earlier_jobs)
+        prices = self.costs.require_budget([self.template.machine], trials_left)
         name, request = self.jobs.build_name(number), self.template.build_request(earlier_jobs, number)
         if earlier_jobs:
-            finished_count = max(0, self.template.plan.count_trials() - trials)
+            finished_count = max(0, self.template.plan.count_trials() - trials_left)
             last_job = get_job_name(earlier_jobs[-1])
             self.log.info(
                 "%d trials had finished when %s ended, and are not run again; %d are left",
                 finished_count,
                 last_job,
-                trials,
+                trials_left,
             )
         definition = request["TrainingJobDefinition"]
-        # The environment does not count as an input, so that a try with another trace finds this job, too.
+        # The environment is not compared as an input, so that a try with another trace finds this job, too.
         definition["Environment"] = build_job_environment(name) | definition.get("Environment", {})
         return replace(self._build_wait(name, attempts, prices), request=request)
 
@@ -143,18 +144,18 @@ class TuningAttempts(Attempts):
         )
 
     def _compute_max_duration_s(self) -> int:
-        """Return the longest time of a tuning job, seconds: as if each trial took its whole time."""
+        """Return the longest time of a tuning job, seconds: as if each trial took its longest time."""
         plan, machine = self.template.plan, self.template.machine
         trial_s = machine.max_wait_s if machine.spot else machine.max_wait_s + machine.max_run_s
-        rounds = -(-plan.count_trials() // min(plan.parallel, plan.count_trials()))
-        longest_s = rounds * trial_s
+        batches = math.ceil(plan.count_trials() / min(plan.parallel, plan.count_trials()))
+        longest_s = batches * trial_s
         return longest_s if plan.max_hours is None else min(longest_s, round(plan.max_hours * 3_600) + trial_s)
 
     def _build_cost_record(self, job: Job) -> dict[str, Any]:
         return to_training_record(job, [])
 
     def _charge(self, attempts: Sequence[Job]) -> dict[str, Any]:
-        """Write the cost of each ended trial to the ledger; return the `ChargeResult`, with no job if there is none."""
+        """Write the cost of each ended trial to the ledger; return the `ChargeResult`, which may have no jobs."""
         return self._charge_trials(self._list_trials(attempts))
 
     def _charge_trials(self, trials: Sequence[Trial]) -> dict[str, Any]:
@@ -176,12 +177,12 @@ class TuningAttempts(Attempts):
         all_trials = self._list_trials(attempts)
         charge = self._charge_trials(all_trials)
         costs = {entry["name"]: float(entry["cost_usd"]) for entry in charge["jobs"]}
-        searches = [get_job_name(attempt) for attempt in attempts if self.template.has_same_search(attempt)]
-        trials = [trial for trial in all_trials if trial.has_ended and trial.tuning_job in searches]
+        job_names = [get_job_name(attempt) for attempt in attempts if self.template.has_same_search(attempt)]
+        trials = [trial for trial in all_trials if trial.has_ended and trial.tuning_job in job_names]
         winner = find_best(trials)
         if winner is None:
             raise make_error_without_winner(job, trials, self._find_undefined_objective(trials))
-        tuning = self._record(job, searches, trials, winner, costs)
+        tuning = self._record(job, job_names, trials, winner, costs)
         states = [trial.state for trial in trials]
         return {
             "tuning_job": get_job_name(job),
@@ -201,7 +202,7 @@ class TuningAttempts(Attempts):
         }
 
     def _record(
-        self, job: Job, searches: Sequence[str], trials: Sequence[Trial], winner: Trial, costs_usd: Mapping[str, float]
+        self, job: Job, job_names: Sequence[str], trials: Sequence[Trial], winner: Trial, costs_usd: Mapping[str, float]
     ) -> dict[str, Any]:
         """Run the step `record_tuning`, and return its Result."""
         space = self.template.plan.space
@@ -213,7 +214,7 @@ class TuningAttempts(Attempts):
                 trial.build_record(space, costs_usd.get(trial.name, 0.0), rounds.get(trial.name, {}))
                 for trial in trials
             ],
-            "earlier_trials": count_earlier_trials(self.template.parents, self.jobs.describe, searches),
+            "earlier_trials": count_earlier_trials(self.template.parents, self.jobs.describe, job_names),
             "best": winner.name,
             **read_folds(self.s3.get_conn(), winner, self.log),
         }

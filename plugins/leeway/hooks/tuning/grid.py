@@ -1,8 +1,8 @@
 """Divide the points of a grid that were not tried into smaller grids.
 
-SageMaker tries all points of a grid, in an order of its own, and has no warm start for it. A tuning job can leave out a
-point only if the values of all hyperparameters are chosen so. Therefore what is left after a failure is divided into
-grids that have no other points, and each is a tuning job.
+SageMaker tries all points of a grid, in an order of its own, and has no warm start for it. A tuning job tries all
+combinations of the values in its request, so it cannot leave out single points. Therefore the points that are left
+after a failure are divided into grids that have no other points, and each of these grids is a tuning job.
 """
 
 from __future__ import annotations
@@ -18,27 +18,32 @@ Point = tuple[str, ...]
 
 
 def find_next_grid(space: CheckedSpace, tried_points: Collection[Point]) -> dict[str, list[Any]]:
-    """Return a grid of points that were not tried: that of the first such point, as large as possible.
+    """Return a grid of points that were not tried.
+
+    It has the first such point. Then each hyperparameter, from the last to the first, gets all values with which no
+    point of the grid was tried.
 
     Args:
         space: the space of the whole grid.
         tried_points: points that are not tried again.
 
     Returns:
-        Hyperparameter to its values. If no point is left, the grid of the last point: a tuning job needs one.
+        From each hyperparameter to its values. If no point is left, the last point alone: a tuning job needs one.
     """
     values = list_grid_values(space)
     texts = [[str(value) for value in items] for items in values.values()]
     points = list(itertools.product(*texts))
-    left = set(points) - set(tried_points)
-    box = [[text] for text in next((point for point in points if point in left), points[-1])]
-    for index in reversed(range(len(box))) if left else ():
-        box[index] = [
-            text for text in texts[index] if left.issuperset(itertools.product(*box[:index], [text], *box[index + 1 :]))
+    points_left = set(points) - set(tried_points)
+    grid = [[text] for text in next((point for point in points if point in points_left), points[-1])]
+    for index in reversed(range(len(grid))) if points_left else ():
+        grid[index] = [
+            text
+            for text in texts[index]
+            if points_left.issuperset(itertools.product(*grid[:index], [text], *grid[index + 1 :]))
         ]
     return {
         name: [value for value in items if str(value) in selected]
-        for (name, items), selected in zip(values.items(), box, strict=True)
+        for (name, items), selected in zip(values.items(), grid, strict=True)
     }
 
 

@@ -63,7 +63,8 @@ class TuningTemplate:
         Args:
             earlier_jobs: the task's earlier tuning jobs of the same search with their trials, oldest first. Their
                 trials that have an objective are not run again, unless a limit stopped them.
-            number: number of the attempt, from 1. Without a warm start, an equal seed would give equal trials.
+            number: number of the attempt, from 1. It changes the seed: without a warm start, equal seeds
+                would give equal trials.
         """
         training, plan = self.training, self.plan
         trials = self.count_trials_left(earlier_jobs)
@@ -79,7 +80,7 @@ class TuningTemplate:
         return merge_config(request, self.config) | self._build_warm_start(earlier_jobs)
 
     def count_trials_left(self, earlier_jobs: Sequence[Mapping[str, Any]]) -> int:
-        """Return the number of trials that are left, at least 1. Of a grid, the next attempt may run only some."""
+        """Return the number of trials that are left, at least 1. Of a grid, the next attempt may run only a part."""
         if self.plan.strategy == "grid":
             return max(1, self.count_points_left(earlier_jobs))
         return max(1, self.plan.count_trials() - sum(map(count_finished_trials, earlier_jobs)))
@@ -89,7 +90,7 @@ class TuningTemplate:
         return count_points_left(self.plan.space, self._list_tried_points(jobs))
 
     def has_same_grid(self, job: Mapping[str, Any], earlier_jobs: Sequence[Mapping[str, Any]]) -> bool:
-        """Return whether a tuning job tries the points that an attempt after earlier ones tries."""
+        """Return whether a tuning job tries the same points as a new attempt after `earlier_jobs` would try."""
         return _select_search(job) == _select_search(self.build_request(earlier_jobs))
 
     def _list_tried_points(self, jobs: Sequence[Mapping[str, Any]]) -> set[Point]:
@@ -115,7 +116,7 @@ class TuningTemplate:
         )
 
     def _has_same_space(self, job: Mapping[str, Any], request: Mapping[str, Any]) -> bool:
-        """Return whether a tuning job has the search of the request. Of a grid, it may have only some values."""
+        """Return whether a tuning job has the search of the request. A grid may have only some of the values."""
         search, own_search = _select_search(job), _select_search(request)
         if self.plan.strategy != "grid":
             return search == own_search
@@ -130,7 +131,7 @@ class TuningTemplate:
         """Return whether a tuning job learns from the same tuning jobs of other tasks as the request of this search.
 
         A later attempt of the task has the task's earlier attempts as parents, too. Because SageMaker limits the number
-        of parents, they may replace some of the others.
+        of parents, these attempts may replace some of the other parents.
         """
         base, names = _get_base_name(get_job_name(job)), _list_parents(job)
         other_names = {name for name in names if _get_base_name(name) != base}
@@ -183,26 +184,28 @@ def _list_parents(job: Mapping[str, Any]) -> list[str]:
 def count_earlier_trials(
     parents: Sequence[str], describe: Callable[[str], Mapping[str, Any] | None], own_jobs: Sequence[str]
 ) -> int:
-    """Return how many trials the tuning jobs ran that a search started from, with those from which these started.
+    """Return how many trials ran in the tuning jobs from which a search learned, directly or through other tuning jobs.
 
     Args:
-        parents: names of these tuning jobs. One that does not exist any more is left out.
+        parents: names of the tuning jobs from which the search learned directly. A job that does not exist any more is
+            left out.
         describe: returns SageMaker's description of a tuning job; None if there is none.
         own_jobs: names of the tuning jobs of the search itself, which are not counted.
     """
-    known_names, names, count = set(own_jobs), list(parents), 0
-    while names:
-        name = names.pop()
-        if name in known_names:
+    visited_names, names_left, count = set(own_jobs), list(parents), 0
+    while names_left:
+        name = names_left.pop()
+        if name in visited_names:
             continue
-        known_names.add(name)
+        visited_names.add(name)
         if (job := describe(name)) is not None:
             count += sum(job.get("TrainingJobStatusCounters", {}).get(status, 0) for status in TRIAL_STATUSES)
-            names += _list_parents(job)
+            names_left += _list_parents(job)
     return count
 
 
 def _select_search(job: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parts `SEARCH` of a described or requested tuning job, without empty lists of ranges."""
     config = job.get("HyperParameterTuningJobConfig", {})
     search = {name: config[name] for name in SEARCH if name in config}
     ranges = search.get("ParameterRanges", {})
@@ -214,7 +217,7 @@ def _list_categories(ranges: Mapping[str, Any]) -> dict[str, set[str]]:
 
 
 def _has_objectives(job: Mapping[str, Any]) -> bool:
-    """Return whether a later tuning job can learn from a tuning job."""
+    """Return whether a trial of a tuning job has an objective, so that a later tuning job can learn from it."""
     return bool(job.get("ObjectiveStatusCounters", {}).get("Succeeded", 0))
 
 

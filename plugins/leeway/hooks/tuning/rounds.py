@@ -27,12 +27,12 @@ MAX_ROUNDS_OF_ALL = 100_000
 MAX_UNDEFINED_TRIALS = 5
 """Largest number of trials in whose logs an objective that is not a finite number is searched."""
 MAX_VALUE_CHARS = 30
-"""Longest text of such an objective in an error."""
+"""Largest number of characters of an objective's text in an error."""
 MIN_ROUNDS = 50
 """Each trial may have this number of rounds, however many trials there are."""
 
 Rounds = dict[int, float]
-"""Number of rounds, from 1, to the objective after them."""
+"""From a number of rounds, at least 1, to the objective after these rounds."""
 
 
 def read_rounds(client: Any, trials: Sequence[Trial], regex: str, log: Logger) -> dict[str, Rounds]:
@@ -88,7 +88,7 @@ def parse_rounds(lines: Iterator[str], regex: str) -> Rounds:
     """Return the objective of each round in the lines of a log, in the order of the rounds.
 
     The number of a round is in brackets at the start of its line. If a trial was interrupted, its log may have a round
-    twice; the later line counts. If no line has a number, each line with an objective counts as one round.
+    twice; the value of the later line is returned. If no line has a number, each line with an objective is one round.
     """
     pattern, rounds, values = re.compile(regex), dict[int, float](), list[float]()
     for line in lines:
@@ -101,7 +101,7 @@ def parse_rounds(lines: Iterator[str], regex: str) -> Rounds:
 
 
 def thin_rounds(rounds: Mapping[int, float], limit: int) -> Rounds:
-    """Return at most `limit` rounds (at least 3), evenly, with the last and the best one."""
+    """Return at most `limit` rounds, evenly, with the last and the best one. `limit` is at least 3."""
     step = max(1, math.ceil(len(rounds) / (limit - 2)))
     numbers = list(rounds)
     selection = {*numbers[::step], *numbers[-1:], *sorted(rounds, key=lambda number: rounds[number])[:1]}

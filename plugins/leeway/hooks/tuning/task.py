@@ -59,7 +59,7 @@ class TuningTask(ScriptTask):
 
     @property
     def plan(self) -> PlanSpec:
-        """Section `tune` of the model's parameters, with the keys that the operator replaces.
+        """Section `tune` of the model's parameters; the keys of the operator's `plan` replace those of the section.
 
         Raises:
             AirflowFailException: the plan is not valid. A retry cannot help.
@@ -69,7 +69,7 @@ class TuningTask(ScriptTask):
             section = {
                 name: value for name, value in self.load_section("tune").items() if name in PlanSpec.model_fields
             }
-            # SageMaker starts from tuning jobs, which the field `warm_start` names.
+            # The section's `warm_start` is for searches on this machine. The operator's `warm_start` names tuning jobs.
             values = {**section, **own_values, "warm_start": ""}
             if "space" not in values:
                 raise AirflowFailException(
@@ -123,7 +123,7 @@ class TuningTask(ScriptTask):
                 )
 
     def _set_defaults(self) -> None:
-        """Set the fields that the plan has, too, if the operator does not set them."""
+        """Set the fields that the operator does not set to the values of the plan."""
         plan, fields = self.plan, self.fields
         max_run_s = plan.max_trial_s if fields.max_run_s in EMPTY_VALUES else fields.max_run_s
         self.fields = replace(
@@ -135,11 +135,12 @@ class TuningTask(ScriptTask):
         )
 
     def _compute_max_wait_s(self, max_run_s: Any) -> int:
+        """Return the default of `max_wait_s`: twice the longest time of a trial."""
         return 2 * request_checks.parse_count(self.describe_field("max_run_s"), max_run_s)
 
     def _build_machine(self) -> Machine:
         (instance_type,) = request_checks.check_instance_types(
-            self.task_label, self.fields.instance_type, None, ["fail"], "fail"
+            self.task_label, self.fields.instance_type, instance_types=None, policies=["fail"], policy="fail"
         )
         return self.build_machine(instance_type)
 

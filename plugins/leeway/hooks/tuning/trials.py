@@ -14,7 +14,7 @@ from pipelines.tuning.sagemaker_job import parse_values
 from pipelines.tuning.space import Range, Value
 
 STATES = {"Completed": "complete", "Stopped": "pruned", "Failed": "failed"}
-"""Maps each status of a trial's training job to the trial's state in the record, unless a limit stopped it."""
+"""Maps each status of a trial's training job to the trial's state in the record, unless it `is_stopped`."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ def _list_trials_of_job(client: Any, tuning_job: Mapping[str, Any], log: Logger)
 
 
 def find_best(trials: Sequence[Trial]) -> Trial | None:
-    """Return the complete trial with the lowest objective, the first of several; None if no trial is complete.
+    """Return the complete trial with the lowest objective, the first of equal ones; None if no trial is complete.
 
     A trial that was pruned or stopped never wins: its last objective is not that of its best round.
     """

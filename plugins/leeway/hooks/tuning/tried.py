@@ -1,7 +1,8 @@
-"""Find out which trials of tuning jobs count as tried, and which ones a limit or a person stopped.
+"""Find out which trials of tuning jobs are not run again, and which ones a limit or a person stopped.
 
 SageMaker has the status Stopped for a trial that early stopping or Hyperband ended, because its values are poor, and
-for one that ran when the tuning job was stopped, for example by its budget. The second says little about its values.
+for one that ran when the tuning job was stopped, for example by its budget. A stop of the second kind says
+little about the trial's values.
 """
 
 from __future__ import annotations
@@ -21,34 +22,37 @@ def add_summaries(job: Mapping[str, Any], summaries: Iterable[Summary]) -> dict[
 
 
 def find_stopped_trials(job: Mapping[str, Any], summaries: Sequence[Summary]) -> set[str]:
-    """Return the names of the trials that the end of the tuning job stopped, or a person.
+    """Return the names of the trials that a person stopped, or that were stopped because the tuning job ended.
 
-    If the search stops poor trials itself, only the times tell: after a request to stop, a tuning job starts no more
-    trials. So a trial that ended after the start of the last one counts as stopped, unless all trials were started
-    and the job completed. A poor trial of that time counts as stopped, too; then at most it is run again.
+    If the search itself stops poor trials, only the times show the difference: after a request to stop, a tuning job
+    starts no more trials. So a stopped trial that ended after the start of the last trial is returned, unless all
+    trials were started and the job completed. A poor trial that ended at that time is returned, too; at most, it is
+    run again.
 
     Args:
         job: SageMaker's description of the tuning job.
-        summaries: all its trials.
+        summaries: the summaries of all its trials.
     """
-    stopped = [summary for summary in summaries if summary["TrainingJobStatus"] == "Stopped"]
+    stopped_summaries = [summary for summary in summaries if summary["TrainingJobStatus"] == "Stopped"]
     config = job.get("HyperParameterTuningJobConfig", {})
     if config.get("Strategy") != "Hyperband" and config.get("TrainingJobEarlyStoppingType", "Off") != "Auto":
-        return {summary["TrainingJobName"] for summary in stopped}
+        return {summary["TrainingJobName"] for summary in stopped_summaries}
     limit = config.get("ResourceLimits", {}).get("MaxNumberOfTrainingJobs", 0)
     if job.get("HyperParameterTuningJobStatus") == "Completed" and len(summaries) >= limit:
         return set()
     last_start = max(summary["CreationTime"] for summary in summaries) if summaries else None
     return {
-        summary["TrainingJobName"] for summary in stopped if summary.get("TrainingEndTime", last_start) >= last_start
+        summary["TrainingJobName"]
+        for summary in stopped_summaries
+        if summary.get("TrainingEndTime", last_start) >= last_start
     }
 
 
 def count_finished_trials(job: Mapping[str, Any]) -> int:
     """Return how many trials of a tuning job with summaries have an objective, without those that a limit stopped."""
-    stopped = find_stopped_trials(job, job[SUMMARIES])
+    stopped_names = find_stopped_trials(job, job[SUMMARIES])
     return sum(
-        "FinalHyperParameterTuningJobObjectiveMetric" in summary and summary["TrainingJobName"] not in stopped
+        "FinalHyperParameterTuningJobObjectiveMetric" in summary and summary["TrainingJobName"] not in stopped_names
         for summary in job[SUMMARIES]
     )
 
@@ -56,14 +60,14 @@ def count_finished_trials(job: Mapping[str, Any]) -> int:
 def list_tried_points(job: Mapping[str, Any], names: Sequence[str]) -> set[tuple[str, ...]]:
     """Return the points of a grid that a tuning job with summaries has tried, as texts in the order of `names`.
 
-    A failed trial counts as tried if its tuning job completed all the same. Else its point is tried again.
+    The point of a failed trial is returned if its tuning job completed all the same. Else the point is tried again.
     """
-    stopped = find_stopped_trials(job, job[SUMMARIES])
+    stopped_names = find_stopped_trials(job, job[SUMMARIES])
     statuses = {"Completed", "Stopped"}
     if job.get("HyperParameterTuningJobStatus") == "Completed":
         statuses.add("Failed")
     return {
         tuple(str(summary["TunedHyperParameters"].get(name, "")).strip('"') for name in names)
         for summary in job[SUMMARIES]
-        if summary["TrainingJobStatus"] in statuses and summary["TrainingJobName"] not in stopped
+        if summary["TrainingJobStatus"] in statuses and summary["TrainingJobName"] not in stopped_names
     }
