@@ -1,4 +1,4 @@
-"""Collect the scores of a partition from captured requests, in the form of the step `score`'s scored rows."""
+"""Collect the scores of a partition from captured requests, as rows of the same form as the step `score` writes."""
 
 from __future__ import annotations
 
@@ -36,12 +36,13 @@ EVENT_FIELDS = (
     pa.field("requested_at", pa.timestamp("us", tz="UTC")),
     pa.field("latency_ms", pa.float64()),
 )
-"""Columns of the request that a score belongs to: its ids, its time, and the milliseconds that its scores took."""
+"""Columns about the request that a score belongs to: its ids, its time, and the milliseconds that its scores took."""
 ANSWER = "leeway.answer"
-"""Column with the score of a row as JSON, until it is parsed."""
+"""Column of the file of answers: the score of a row as JSON."""
 BATCH_ROWS = 10_000
+"""Number of rows that are written or read at once."""
 
-# SageMaker gives the second of a request. If two have the same second, the one that was captured later is newer.
+# A captured request has a time in whole seconds. Of two requests in one second, the one captured later is newer.
 _NEWEST_SQL = """
 SELECT newest.* EXCLUDE (file_row_number), labels.label AS {label} FROM (
     SELECT * FROM read_parquet({path}, file_row_number = true)
@@ -52,7 +53,7 @@ SELECT newest.* EXCLUDE (file_row_number), labels.label AS {label} FROM (
 
 @dataclass
 class RequestCounts:
-    """Numbers of captured requests and rows: of those that are used, and of those that are not, by reason."""
+    """Numbers of captured requests and rows that are used, and of those that are not used, by reason."""
 
     requests: int = 0
     """Requests that could be read."""
@@ -209,7 +210,7 @@ def store_online_scores(
         dataset: dataset of the rows.
         partition: partition of the rows.
         file: file that `OnlineRows.write_scored_rows` wrote.
-        part: model_name, model_version, endpoint and variant of all rows.
+        part: model_name, model_version, endpoint and variant of all rows. Only rows with the same values are replaced.
 
     Returns:
         The commit, and the new path of the file.

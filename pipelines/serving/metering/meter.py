@@ -48,7 +48,7 @@ def meter_endpoints(now: dt.datetime) -> list[Row]:
         periods_by_endpoint[period.fleet.endpoint].append(period)
     rows, failures = [], []
     for endpoint, periods in periods_by_endpoint.items():
-        try:  # all fleets of an endpoint or none: the next metering begins at the endpoint's last row
+        try:  # either all fleets of an endpoint get rows or none: the next metering begins at its last row
             rows += [row for period in periods for row in _build_rows(period, periods, observer, now)]
         except DataError as error:
             failures.append(f"{endpoint}: {error.message}")
@@ -91,7 +91,7 @@ def _build_rows(
 
 
 def _list_other_times(period: UnmeteredPeriod, periods: Sequence[UnmeteredPeriod]) -> list[Times]:
-    """Return the times of the other fleets of a period's variant, as during a release."""
+    """Return when other fleets of a period's variant ran. During a release, two fleets of a variant run at a time."""
     return [
         (other.begin, other.end)
         for other in periods
@@ -103,8 +103,8 @@ def _build_serverless_rows(period: UnmeteredPeriod, observer: Observer, now: dt.
     """Build the rows of the whole hours of a serverless variant.
 
     CloudWatch's metrics do not name the configuration. So the hour in which a configuration was replaced is charged to
-    its successor. CloudWatch keeps the metrics of a deleted variant: such a variant counts as running until an hour has
-    no requests.
+    its successor. CloudWatch keeps the metrics of a deleted variant. So such a variant is recorded as running until an
+    hour has no requests.
     """
     metered_until = _floor_hour(period.end if period.is_replaced else now - METRICS_DELAY)
     begin = _floor_hour(period.begin)
