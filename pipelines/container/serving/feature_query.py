@@ -39,12 +39,12 @@ def connect() -> duckdb.DuckDBPyConnection:
     connection.execute("SET disabled_optimizers = 'statistics_propagation'")
     connection.execute("SET enable_progress_bar_print = false")
     connection.execute("SET temp_directory = ''")
-    connection.execute("SET enable_external_access = false")  # after the others, because it forbids some of them
+    connection.execute("SET enable_external_access = false")  # the last one: it forbids some of the settings above
     return connection
 
 
 class FeatureQuery:
-    """A compiled query on a connection. Only one thread may use it.
+    """A compiled query on a connection. Only one thread may use the object.
 
     All statements are prepared, because DuckDB takes longer to plan the expression than to run it on a few rows. The
     values of a single row are passed as arguments. Many rows are passed as an Arrow table, which the statement reads at
@@ -73,7 +73,7 @@ class FeatureQuery:
             connection.execute(f"PREPARE {SEPARATE_ROWS} AS {query.separate_sql}")
 
     def compute(self, values: Mapping[str, Sequence[Any]], count: int) -> pa.Table:
-        """Return the outputs of the query for the rows of a request, in their order.
+        """Return the outputs of the query for the rows of a request, in the order of the rows.
 
         Args:
             values: the values of each of the query's columns, one for each row.
@@ -95,6 +95,7 @@ class FeatureQuery:
         return self._run(lambda: self._compute_many_rows(SEPARATE_ROWS, values, count), count)
 
     def _run(self, compute: Callable[[], pa.Table], count: int) -> pa.Table:
+        """Return the result of the argument `compute`, which must have `count` rows. Errors: see method `compute`."""
         try:
             features = compute()
         except duckdb.DataError as error:  # for example, a difference of years that does not fit into 32 bits
