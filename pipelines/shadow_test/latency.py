@@ -34,7 +34,8 @@ class PairedTimes:
     champion: Array
     challenger: Array
     weights: Array | None = None
-    """Requests in each minute, if the pairs are minutes, each with its statistic; None if the pairs are requests."""
+    """Number of requests in each minute, if a pair has the statistics of a minute; None if a pair has the times of a
+    request."""
 
     @property
     def unit(self) -> str:
@@ -42,7 +43,7 @@ class PairedTimes:
         return "requests" if self.weights is None else "minutes"
 
     def count_needed(self, statistic: str) -> int:
-        """Return the smallest number of pairs with which the statistic has an interval."""
+        """Return the smallest number of pairs from which an interval of the statistic is computed."""
         if self.weights is not None:
             return MIN_MINUTES
         share_beyond = 1.0 if statistic == "Average" else 1 - _read_share(statistic)
@@ -52,8 +53,9 @@ class PairedTimes:
 def estimate_increase(times: PairedTimes, limits: ShadowLimits) -> tuple[Estimate, float, float]:
     """Estimate how much slower the challenger is, by `latency_statistic`.
 
-    The interval is that of the distance from the bound, which depends on the champion's times. So the increase is
-    compared with the bound as if the bound were exact.
+    The bound depends on the champion's times, so it is not exact. For this reason, the interval is computed for the
+    increase minus the bound, and the bound is then added. So the increase can be compared with the bound as if
+    the bound were exact.
 
     Returns:
         The increase, milliseconds, negative if the challenger is faster; its bound; and the champion's value.
