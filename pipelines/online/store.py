@@ -101,7 +101,8 @@ class OnlineStore:
                     RecordIdentifierFeatureName=KEY_FEATURE,
                     EventTimeFeatureName=TIME_FEATURE,
                     FeatureDefinitions=[
-                        {"FeatureName": feature, "FeatureType": kind} for feature, kind in definitions.items()
+                        {"FeatureName": feature, "FeatureType": feature_type}
+                        for feature, feature_type in definitions.items()
                     ],
                     OnlineStoreConfig={"EnableOnlineStore": True},
                     Description=f"{dataset.name} by {', '.join(lookup.key)}"[:128],

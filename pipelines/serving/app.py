@@ -72,7 +72,7 @@ class RouteHandlers:
             self._pending_count -= 1
 
     async def _score(self, request: HttpRequest, request_id: str, headers: Headers) -> Response:
-        choose_type(request.headers.get("accept", ""), JSON)
+        choose_type(request.headers.get("accept", ""), JSON)  # raises an error if the client does not accept JSON
         body, content_type = await _read_body(request), request.headers.get("content-type", "")
         model, scores = self._model, await self._queue.score(Request(body, content_type))
         origin = {"model": model.name, "version": model.version, "request_id": request_id}

@@ -155,6 +155,7 @@ def _build_output_schema(
 
 
 def _find_duckdb_types(schema: pa.Schema) -> dict[str, str]:
+    """Map each column to the name of DuckDB's type for it."""
     with closing(connect()) as connection:
         types = connection.from_arrow(pa.Table.from_batches([], schema=schema)).types
         return dict(zip(schema.names, map(str, types), strict=True))
@@ -168,7 +169,8 @@ def _write_one_row_sql(sql: str, columns: Sequence[str], types: Mapping[str, str
     """Write the SQL for one row, whose values are parameters. Columns that no feature reads are null."""
     parameters = {name: f"${number}" for number, name in enumerate(columns, 1)} | {POSITION: "0"}
     row = ", ".join(
-        f"CAST({parameters.get(name, 'NULL')} AS {kind}) AS {quote_identifier(name)}" for name, kind in types.items()
+        f"CAST({parameters.get(name, 'NULL')} AS {duckdb_type}) AS {quote_identifier(name)}"
+        for name, duckdb_type in types.items()
     )
     # Without MATERIALIZED, DuckDB 2.0 may copy a parameter in the plan, as when it rewrites a window function to a
     # join. DuckDB then loses the value of the copy, and returns no rows.

@@ -110,10 +110,10 @@ def delete_unused_resources(
         Number of deleted configurations and models.
     """
     count = 0
-    for kind, (_, member, _) in RESOURCE_LISTS.items():
+    for kind, (_, name_member, _) in RESOURCE_LISTS.items():
         for summary in _list_resources(sagemaker, kind, endpoint):
-            if summary[member] not in keep and (before is None or summary["CreationTime"] < before):
-                _delete(sagemaker, kind, **{member: summary[member]})
+            if summary[name_member] not in keep and (before is None or summary["CreationTime"] < before):
+                _delete(sagemaker, kind, **{name_member: summary[name_member]})
                 count += 1
     return count
 
@@ -129,12 +129,12 @@ def delete_alarms(cloudwatch: Any, endpoint: str) -> int:
 
 def _list_resources(sagemaker: Any, kind: str, endpoint: str) -> Iterator[dict[str, Any]]:
     """Yield the summaries of the configurations or models that have the endpoint's tag."""
-    key, member, arn = RESOURCE_LISTS[kind]
+    entries_member, name_member, arn_member = RESOURCE_LISTS[kind]
     pages = sagemaker.get_paginator(f"list_{kind}s").paginate(NameContains=endpoint)
     # `NameContains` also finds the text inside a name. To read the tags of a resource takes a request, so only those of
     # names that begin with the text are read.
-    summaries = [item for page in pages for item in page[key] if item[member].startswith(endpoint)]
-    return (item for item in summaries if read_tags(sagemaker, item[arn]).get(ENDPOINT_TAG) == endpoint)
+    summaries = [item for page in pages for item in page[entries_member] if item[name_member].startswith(endpoint)]
+    return (item for item in summaries if read_tags(sagemaker, item[arn_member]).get(ENDPOINT_TAG) == endpoint)
 
 
 def _delete(sagemaker: Any, kind: str, **name: str) -> None:

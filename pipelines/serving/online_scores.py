@@ -83,9 +83,9 @@ class OnlineRows:
     def __init__(self, lake: Lake, dataset: Dataset, partition: Partition, raw_rows: CapturedRawRows) -> None:
         self._lake, self._dataset, self._partition, self._raw_rows = lake, dataset, partition, raw_rows
         self._schema = build_feature_schema(dataset, lake.read_schema(dataset.table))
-        self._inputs = [field for field in self._schema if field.name != dataset.label]
-        self._names = [field.name for field in self._inputs]
-        self._checker = RawRows(pa.schema(self._inputs), dataset.key, (), self._names)
+        self._input_fields = [field for field in self._schema if field.name != dataset.label]
+        self._input_names = [field.name for field in self._input_fields]
+        self._checker = RawRows(pa.schema(self._input_fields), dataset.key, (), self._input_names)
         self._partition_values: Mapping[str, Any] = {"date": get_date(partition)}
         if isinstance(partition, Hour):
             self._partition_values = {"date": partition.day, "hour": partition.hour}
@@ -98,7 +98,7 @@ class OnlineRows:
             path: file to write.
         """
         counts = RequestCounts()
-        schema = pa.schema([*self._inputs, *EVENT_FIELDS, pa.field(ANSWER, pa.string())])
+        schema = pa.schema([*self._input_fields, *EVENT_FIELDS, pa.field(ANSWER, pa.string())])
         rows: list[dict[str, Any]] = []
         with pq.ParquetWriter(path, schema) as writer:
             for request in requests:
@@ -149,7 +149,7 @@ class OnlineRows:
     def _list_values(self, request: CapturedRequest) -> Iterable[dict[str, Any] | None]:
         """Return key and features of each row; None for an invalid row."""
         first_row = request.rows.rows[0].keys()
-        has_features = set(self._dataset.features) <= first_row <= set(self._names)
+        has_features = set(self._dataset.features) <= first_row <= set(self._input_names)
         if request.rows.kind == "raw" or not has_features:
             return self._raw_rows.list_values(request)
         return (self._convert(Table([row], request.rows.is_text)) for row in request.rows.rows)

@@ -138,7 +138,7 @@ class Endpoints:
             ]
 
     def _record(self, model: str, version: str, name: str, why: str) -> None:
-        evidence = {"config": "", "region": self.region}
+        evidence = {"config": "", "region": self.region}  # the endpoint has no configuration any more
         record_deployment(Kind.UNDEPLOYED, model, version, name, why, evidence)
 
     def list_names(self) -> list[str]:

@@ -60,21 +60,22 @@ def estimate_increase(times: PairedTimes, limits: ShadowLimits) -> tuple[Estimat
     Returns:
         The increase, milliseconds, negative if the challenger is faster; its bound; and the champion's value.
     """
-    champion, challenger = (
+    champion_metric, challenger_metric = (
         _make_metric(values, times.weights, limits.latency_statistic) for values in (times.champion, times.challenger)
     )
     count = len(times.champion)
     groups = np.arange(count) * min(MAX_BLOCKS, count) // count
 
     def compute_excess(weights: Array) -> Array:
-        value = champion(weights)
-        return challenger(weights) - np.maximum(limits.max_latency_ratio * value, value + limits.latency_margin_ms)
+        champion_ms = champion_metric(weights)
+        bound_ms = np.maximum(limits.max_latency_ratio * champion_ms, champion_ms + limits.latency_margin_ms)
+        return challenger_metric(weights) - bound_ms
 
     excess = estimate_by_groups([compute_excess], groups, limits.alpha)
-    value = float(champion(np.ones((1, count)))[0])
-    bound = max((limits.max_latency_ratio - 1) * value, limits.latency_margin_ms)
+    champion_value = float(champion_metric(np.ones((1, count)))[0])
+    bound = max((limits.max_latency_ratio - 1) * champion_value, limits.latency_margin_ms)
     increase = Estimate(excess.value + bound, excess.low + bound, excess.high + bound, excess.se, count, excess.groups)
-    return increase, bound, value
+    return increase, bound, champion_value
 
 
 def _make_metric(values: Array, counts: Array | None, statistic: str) -> WeightedMetric:

@@ -89,7 +89,7 @@ def _check_share(name: str, is_same: Array, limits: ShadowLimits) -> Check:
 
 def _check_mean(name: str, differences: Array, bound: float, limits: ShadowLimits) -> Check:
     rows = len(differences)
-    error = float(np.std(differences, ddof=1)) / math.sqrt(rows) if rows > 1 else math.inf
+    standard_error = float(np.std(differences, ddof=1)) / math.sqrt(rows) if rows > 1 else math.inf
     mean = float(differences.mean())
-    estimate = Estimate.from_standard_error(mean, error, rows, limits.alpha, lowest=0.0, highest=math.inf)
+    estimate = Estimate.from_standard_error(mean, standard_error, rows, limits.alpha, lowest=0.0, highest=math.inf)
     return check_upper_bound(name, estimate, bound, "rows")

@@ -23,13 +23,13 @@ def check_errors(champion: VariantMetrics, challenger: VariantMetrics, limits: S
     name = "increase of the share of errors"
     if not champion.invocations or not challenger.invocations:
         return _build_undecided_check(name, "CloudWatch counted no invocation")
-    (low, high), (champion_low, champion_high) = (
+    (challenger_low, challenger_high), (champion_low, champion_high) = (
         bound_share(metrics.errors / metrics.invocations, metrics.invocations, limits.alpha / 2)
         for metrics in (challenger, champion)
     )
     value = challenger.errors / challenger.invocations - champion.errors / champion.invocations
     rows = min(champion.invocations, challenger.invocations)
-    estimate = Estimate(value, low - champion_high, high - champion_low, se=0.0, rows=rows)
+    estimate = Estimate(value, challenger_low - champion_high, challenger_high - champion_low, se=0.0, rows=rows)
     check = check_upper_bound(name, estimate, limits.max_error_increase, "requests")
     counts = f"{challenger.errors} of {challenger.invocations} requests failed, and {champion.errors} of "
     return check.model_copy(

@@ -175,8 +175,8 @@ class FineTuning:
         for number, batch in enumerate(parts):
             with distribution.exchange_gradients(self.model, is_last=number == len(parts) - 1):
                 loss = self._compute_loss(batch)
-                # The processes average their gradients. The factor `processes.count` turns this average into the sum, and
-                # the division turns the sum into the mean over all targets of the step.
+                # The processes average their gradients. The factor `processes.count` turns this average into the sum;
+                # the division turns the sum into the mean of the step's targets.
                 (loss * processes.count / target_count).backward()
             self.progress.add(float(loss.detach()), batch)
         if args.max_gradient_norm:

@@ -164,8 +164,8 @@ class Training:
         for number, (numbers, codes, labels) in enumerate(batches, 1):
             with synchronize(self.model, is_last=number == len(batches)):
                 loss = compute_loss(self.inputs.task, self._compute_output(numbers, codes), labels)
-                # DDP and FSDP average the gradients of the processes. The factor `processes.count` turns this average into
-                # the sum, and the division turns the sum into the mean over all rows of the update.
+                # DDP and FSDP average the gradients of the processes. The factor `processes.count` turns this average
+                # into the sum; the division turns the sum into the mean of the update's rows.
                 self.scaler.scale(loss * (processes.count / sum(rows))).backward()
             loss_sum += loss.detach()
         self.scaler.unscale_(self.optimizer)

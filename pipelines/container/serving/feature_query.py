@@ -116,7 +116,7 @@ class FeatureQuery:
     def _compute_one_row(self, values: Mapping[str, Sequence[Any]]) -> pa.Table:
         # With arguments of other types than the parameters, DuckDB 2.0 would plan the statement again at each call.
         columns_and_types = zip(self.columns, self._query.column_types, strict=True)
-        arguments = ", ".join(_format(values[name][0], kind) for name, kind in columns_and_types)
+        arguments = ", ".join(_format(values[name][0], duckdb_type) for name, duckdb_type in columns_and_types)
         rows = self._connection.execute(f"EXECUTE {ONE_ROW}({arguments})").fetchall()
         outputs = self._query.outputs
         columns = list(zip(*rows, strict=True))[1:] if rows else [()] * len(outputs)
@@ -157,20 +157,20 @@ class _Rows:
         return self.table.__arrow_c_stream__(requested_schema)
 
 
-def _is_literal(kind: pa.DataType) -> bool:
+def _is_literal(arrow_type: pa.DataType) -> bool:
     """Return whether each value of the type can be written as text without a loss."""
     tests = (pa.types.is_integer, pa.types.is_float64, pa.types.is_boolean, pa.types.is_string, pa.types.is_date32)
-    return any(test(kind) for test in tests) or (pa.types.is_timestamp(kind) and kind.unit == "us")
+    return any(test(arrow_type) for test in tests) or (pa.types.is_timestamp(arrow_type) and arrow_type.unit == "us")
 
 
-def _format(value: Any, kind: str) -> str:
+def _format(value: Any, duckdb_type: str) -> str:
     """Format a value as SQL of one of DuckDB's types, without a loss. A literal is faster than a CAST."""
     if value is None:
-        return f"CAST(NULL AS {kind})"
-    if kind == "DOUBLE":
+        return f"CAST(NULL AS {duckdb_type})"
+    if duckdb_type == "DOUBLE":
         text = repr(float(value))
         return text if "e" in text else f"{text}e0"  # without an exponent, DuckDB reads a decimal, which it rounds
-    if kind == "INTEGER":
+    if duckdb_type == "INTEGER":
         return str(value)
     text = "'" + str(value).replace("'", "''") + "'"
-    return text if kind == "VARCHAR" else f"CAST({text} AS {kind})"
+    return text if duckdb_type == "VARCHAR" else f"CAST({text} AS {duckdb_type})"

@@ -202,8 +202,8 @@ def _check_schema(schema: Any) -> None:
     _check_names(schema.names)
     type_checks = (types.is_primitive, types.is_decimal, types.is_string, types.is_large_string, types.is_null)
     for field in schema:
-        kind = field.type.value_type if types.is_dictionary(field.type) else field.type
-        if not any(check(kind) for check in type_checks):
+        value_type = field.type.value_type if types.is_dictionary(field.type) else field.type
+        if not any(check(value_type) for check in type_checks):
             raise BadRequest(f"column {field.name} has the type {field.type}: send numbers, texts, dates or times")
 
 

@@ -199,7 +199,7 @@ class Observer:
     def _find_last_time(
         self, fleet: Fleet, metric: tuple[str, str], begin: dt.datetime, end: dt.datetime, period_s: int = HOUR_S
     ) -> dt.datetime | None:
-        """Return the beginning of the last period that has a value of a metric; None if there is none."""
+        """Return the beginning of the last period with a value of a metric (namespace, name); None if there is none."""
         points = self._read_points(fleet, metric, begin, end, period_s, ["SampleCount"])
         return max((point["Timestamp"] for point in points), default=None)
 

@@ -58,6 +58,7 @@ class UnmeteredPeriodFinder:
         now: dt.datetime,
     ) -> None:
         self._last_rows, self._events, self._find_last_report, self._now = last_rows, events, find_last_report, now
+        # Maps the key of each fleet that exists to the fleet and its period.
         self._live_periods = {item.fleet.key: (item, self._make_live_period(item)) for item in live_fleets}
 
     def find(self) -> list[UnmeteredPeriod]:
