@@ -109,8 +109,8 @@ def create_outcomes_view(
         lake: lake with the tables.
         dataset: dataset of the rows.
         days: first and last day, both included.
-        is_online: True: the scores that endpoints returned (table DATASET_requests). False: those of the step `score`
-            (table DATASET_outcomes).
+        is_online: True: the scores that endpoints returned (table DATASET_requests). False: the scores of the step
+            `score` (table DATASET_outcomes).
     """
     if not is_online:
         with lake.create_view(connection, "outcomes", dataset.outcomes, *days):
@@ -149,7 +149,7 @@ def sum_outcomes(
         versions: numbers of one or two versions.
         days: first and last day, both included.
         metric: metric of the dataset's task.
-        is_online: as for `create_outcomes_view`.
+        is_online: see `create_outcomes_view`.
 
     Raises:
         DataError: there are no outcomes of a version. A retry can help when labels are known.

@@ -34,7 +34,7 @@ class CapturedRawRows:
         self._load, self._connection = load, connection
 
     def list_values(self, request: CapturedRequest) -> Sequence[dict[str, Any] | None]:
-        """Return key and features of each row of a request; None for each row if they cannot be computed.
+        """Return key and features of each row of a request; None for each row if the features cannot be computed.
 
         Raises:
             DataError: the version's package cannot be read. A retry cannot help.

@@ -1,7 +1,8 @@
 """Find and delete what Leeway created for a SageMaker endpoint: configurations, models, alarms, and the endpoint.
 
-Everything that Leeway makes has the tag `leeway:endpoint`; nothing else is deleted. Uses only the standard library,
-because Airflow's operators import it. Clients are those of boto3.
+Leeway's endpoints, configurations and models have the tag `leeway:endpoint`; its alarms have the names that
+`build_alarm_names` returns. Nothing else is deleted. The module uses only the standard library, because Airflow's
+operators import it. The arguments `sagemaker` and `cloudwatch` are clients of boto3.
 """
 
 from __future__ import annotations
@@ -131,8 +132,8 @@ def _list_resources(sagemaker: Any, kind: str, endpoint: str) -> Iterator[dict[s
     """Yield the summaries of the configurations or models that have the endpoint's tag."""
     entries_member, name_member, arn_member = RESOURCE_LISTS[kind]
     pages = sagemaker.get_paginator(f"list_{kind}s").paginate(NameContains=endpoint)
-    # `NameContains` also finds the text inside a name. To read the tags of a resource takes a request, so only those of
-    # names that begin with the text are read.
+    # `NameContains` also finds the text inside a name. Reading a resource's tags takes a request, so tags are read only
+    # for names that begin with the text.
     summaries = [item for page in pages for item in page[entries_member] if item[name_member].startswith(endpoint)]
     return (item for item in summaries if read_tags(sagemaker, item[arn_member]).get(ENDPOINT_TAG) == endpoint)
 

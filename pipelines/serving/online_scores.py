@@ -183,7 +183,7 @@ def _parse_answers(answers: Sequence[str]) -> Any:
 
 
 def find_request_days(dataset: Dataset, partition: Partition, first: dt.date | None, last: dt.date | None) -> Days:
-    """Return the days whose requests are read: by default those of the partition, and the day before it.
+    """Return the days whose requests are read: by default the days of the partition, and the day before it.
 
     Raises:
         SpecError: the dataset has no label, the partition does not have the unit of the dataset's partitions, or the

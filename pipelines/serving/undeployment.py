@@ -80,7 +80,8 @@ class Endpoints:
             DataError: Leeway did not make the endpoint, it serves another model, or it is being changed. A retry cannot
                 help.
             InvalidError: AWS denies the request. A retry cannot help.
-            ServiceError: SageMaker does not answer, or the deletion takes too long. A retry continues it.
+            ServiceError: SageMaker does not answer, or the deletion takes too long. A retry continues the
+                deletion.
         """
         with translate_aws_errors("SageMaker or CloudWatch"):
             endpoint = self.find(name)
@@ -111,7 +112,7 @@ class Endpoints:
 
         Raises:
             InvalidError: AWS denies the request. A retry cannot help.
-            ServiceError: SageMaker or the lake does not answer. A retry continues it.
+            ServiceError: SageMaker or the lake does not answer. A retry continues the deletions.
         """
         for event in self._list_deployments_without_endpoint(Journal.open().read_deployments()):
             name = str(event.evidence["endpoint"])

@@ -126,7 +126,7 @@ class FineTuning:
         """Put the newest checkpoint into model and optimizer, and return its step; 0 if there is none.
 
         Raises:
-            DataError: the checkpoint is that of another model. A retry cannot help.
+            DataError: the checkpoint belongs to another model. A retry cannot help.
         """
         checkpoint = self.checkpoints.restore()
         if not checkpoint:

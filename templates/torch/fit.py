@@ -217,7 +217,7 @@ class Training:
         """Restore the newest checkpoint, if there is one.
 
         Raises:
-            DataError: the checkpoint is that of another model. A retry cannot help.
+            DataError: the checkpoint belongs to another model. A retry cannot help.
         """
         checkpoint = self.checkpoints.restore()
         if checkpoint is None:

@@ -224,7 +224,7 @@ def load(folder: Path) -> Model:
 
     Raises:
         FileNotFoundError: a file of the model is missing.
-        RuntimeError: the weights are those of other layers.
+        RuntimeError: the weights do not fit the layers.
     """
     inputs = Inputs(**json.loads((folder / INPUTS_FILE).read_text(encoding="utf-8")))
     network = Network(inputs)

@@ -83,7 +83,7 @@ class CompiledFeatures:
     changed_features: Sequence[str]
     """Features that have the same name as a column of the rows, but other values."""
     features_of_other_rows: Sequence[str]
-    """Features that depend on other rows, too."""
+    """Features of a row that also depend on other rows of the dataset."""
     query: Query
     """Computes all features from the rows."""
     lookups: Sequence[CompiledLookup] = ()

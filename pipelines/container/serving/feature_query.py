@@ -88,9 +88,10 @@ class FeatureQuery:
         return self._run(lambda: self._compute_many_rows(MANY_ROWS, values, count), count)
 
     def compute_separately(self, values: Mapping[str, Sequence[Any]], count: int) -> pa.Table:
-        """Return the outputs of the query for rows of several requests, byte-identical to those of each row alone.
+        """Return the outputs of the query for rows of several requests.
 
-        The query must have `separate_sql`. Args and errors: see `compute`.
+        The outputs of each row are byte-identical to the outputs of this row alone. The query must have
+        `separate_sql`. Args and errors: see `compute`.
         """
         return self._run(lambda: self._compute_many_rows(SEPARATE_ROWS, values, count), count)
 

@@ -34,9 +34,9 @@ class Outcome(StrEnum):
     MISSING = "missing"
     """The key is missing, or the store has no value for it."""
     TOO_OLD = "too_old"
-    """The partition of the value is too far before that of the row."""
+    """The partition of the value is too far before the row's partition."""
     TOO_NEW = "too_new"
-    """The value is that of the row's own partition or of a later one, which no prediction can know."""
+    """The value belongs to the row's own partition or to a later one, so it is not known before the prediction."""
     UNREACHABLE = "unreachable"
     """The store does not answer, or refuses the request."""
 

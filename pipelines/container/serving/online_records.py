@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Any
 
 KEY_FEATURE, TIME_FEATURE = "leeway_key", "leeway_event_time"
-"""Features of each group beside those of the lookup: the record's identifier, and its event time."""
+"""Features of each group besides the lookup's features: the identifier and the event time of a record."""
 MAX_IDENTIFIERS = 100
 """Largest number of records that one BatchGetRecord returns."""
 Identifiers = Mapping[str, Sequence[str]]

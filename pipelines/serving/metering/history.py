@@ -23,7 +23,7 @@ class DeployedFleet:
     begin: dt.datetime
     """When the deployment was complete: the history does not record when its instances started."""
     end: dt.datetime | None
-    """When another configuration replaced the fleet's, or the endpoint was deleted; None if there is no such event."""
+    """When the endpoint got another configuration, or was deleted; None if there is no such event."""
     is_replaced: bool
     """Whether the fleet ended because another configuration replaced it."""
     count: int

@@ -13,7 +13,7 @@ from pipelines.costs.usage.resource_metrics import METRICS, Point, read_points, 
 NAMESPACE = "/aws/sagemaker/Endpoints"
 """Namespace of the metrics of instances. Metrics of requests have the namespace AWS/SageMaker."""
 PERIOD_S, OLD_PERIOD_S = 300, HOUR_S
-"""Seconds of each value that is read: of recent values, and of values that begin more than `MAX_AGE` ago."""
+"""Seconds that each value covers: for a recent time, and for a time that begins more than `MAX_AGE` ago."""
 MAX_AGE = dt.timedelta(days=62)
 """Age from which values of whole hours are read: CloudWatch keeps values of five minutes for 63 days only."""
 

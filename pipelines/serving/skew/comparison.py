@@ -21,7 +21,7 @@ MAX_NAMES = 10
 
 
 class Skew(NamedTuple):
-    """The differences between rows of requests and those of the lake."""
+    """The differences between rows of requests and the same rows in the lake."""
 
     rows: int
     """Rows of requests that the lake has."""
@@ -37,7 +37,7 @@ class Skew(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """The decision whether the features and scores of requests are those of the lake."""
+    """The decision whether the features and scores of requests equal those in the lake."""
 
     outcome: Outcome
     reason: str

@@ -1,6 +1,6 @@
 """Write and read the lake's table DATASET_skew: one row for each feature, and one for the score, of a comparison.
 
-The rows of a partition, model, version and endpoint are one commit, which replaces those of an earlier comparison.
+The rows of a partition, model, version and endpoint are one commit. It replaces the rows of an earlier comparison.
 """
 
 from __future__ import annotations
