@@ -18,8 +18,8 @@ from pipelines.lake import Lake, connect
 from pipelines.system.duckdb_session import quote_identifier
 
 EPS = "2.220446049250313e-16"
-"""Smallest probability of which the logarithm is taken; a smaller one counts as this. The log loss of the evaluation
-uses the same value."""
+"""Smallest probability of which the logarithm is taken; it replaces smaller ones. The log loss of the evaluation uses
+the same value."""
 
 
 class Metric(NamedTuple):
@@ -47,7 +47,7 @@ _VALUES_SQL = """
 SELECT model_version AS version, {key}, CAST(date AS DATE) AS day, ({expression})::DOUBLE AS value
 FROM outcomes WHERE model_name = ? AND list_contains(?, model_version)
 """
-# A version can answer for a row in several variants or endpoints: its newest answer counts.
+# A version can score a row in several variants or endpoints: only its newest score of the row is used.
 _ONLINE_SQL = """
 CREATE TEMP VIEW outcomes AS
 SELECT requests.*, labels.label FROM requests JOIN ({labels}) AS labels USING ({key}) WHERE labels.label IS NOT NULL
@@ -109,8 +109,8 @@ def create_outcomes_view(
         lake: lake with the tables.
         dataset: dataset of the rows.
         days: first and last day, both included.
-        is_online: True: the scores that endpoints returned (table DATASET_requests). False: those of the step `score`
-            (table DATASET_outcomes).
+        is_online: True: the scores that endpoints returned (table DATASET_requests). False: the scores of the step
+            `score` (table DATASET_outcomes).
     """
     if not is_online:
         with lake.create_view(connection, "outcomes", dataset.outcomes, *days):
@@ -139,8 +139,8 @@ def sum_outcomes(
 ) -> OutcomeSums:
     """Sum the values of the metric by day.
 
-    If two versions scored the same rows, at least `MIN_PAIRED_SHARE` of them, the rows that both scored are compared in
-    pairs. Otherwise, the versions are two samples.
+    If both versions scored enough of the same rows (`MIN_PAIRED_SHARE`), these rows are compared in pairs. Otherwise,
+    the versions are two samples.
 
     Args:
         lake: lake with the outcomes.
@@ -149,7 +149,7 @@ def sum_outcomes(
         versions: numbers of one or two versions.
         days: first and last day, both included.
         metric: metric of the dataset's task.
-        is_online: as for `create_outcomes_view`.
+        is_online: see `create_outcomes_view`.
 
     Raises:
         DataError: there are no outcomes of a version. A retry can help when labels are known.

@@ -12,7 +12,7 @@ from pipelines.evaluation.statistics.sequential import Difference, estimate_diff
 from pipelines.pages.drawing import CANDIDATE_COLOR, REFERENCE_COLOR, plt, save_figure
 
 MIN_DAYS, MIN_ROWS = 14, 100
-"""Smallest number of days of a test, and of rows of each version, with which it is decided. The intervals are
+"""Smallest number of days of a test, and of rows of each version, from which the test is decided. The intervals are
 asymptotic, and fewer days do not show how days differ."""
 
 
@@ -35,18 +35,18 @@ class Report:
     sums: OutcomeSums
     """Sums of the metric by day, for each version."""
     history: Sequence[Difference | None]
-    """The difference after each day; None as long as a version has no rows."""
+    """The difference after each day; None for days before both versions have rows."""
 
     @property
     def difference(self) -> Difference:
-        """The second version's mean minus the first one's, over all days."""
+        """The second version's mean minus the first version's, over all days."""
         last_difference = self.history[-1]
         assert last_difference is not None
         return last_difference
 
     @property
     def outcome(self) -> str:
-        """better, worse or undecided: what the test says of the second version."""
+        """better, worse or undecided: whether the second version is better than the first."""
         low, high = self.difference.low, self.difference.high
         if self.missing or low <= 0 <= high:
             return "undecided"

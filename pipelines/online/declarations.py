@@ -15,6 +15,7 @@ from pipelines.lookups import Lookup
 FEATURE_NAME = re.compile(r"[a-zA-Z0-9]([-_]*[a-zA-Z0-9]){0,63}")
 """Names of features that SageMaker Feature Store accepts."""
 DIGEST_CHARS, MAX_NAME_CHARS = 8, 64
+"""Number of characters of the digest in a feature group's name, and largest number of characters of the whole name."""
 
 
 def require_lookups(dataset: Dataset) -> Sequence[Lookup]:
@@ -37,8 +38,8 @@ def name_group(dataset: Dataset, lookup: Lookup) -> str:
     kinds = {name: dataset.features[name] for name in sorted(lookup.features)}
     definition = json.dumps([dataset.name, lookup.name, list(lookup.key), kinds])
     digest = hashlib.sha256(definition.encode()).hexdigest()[:DIGEST_CHARS]
-    readable = re.sub("[^a-zA-Z0-9]+", "-", f"{dataset.name}-{lookup.name}").strip("-")
-    return f"{readable[: MAX_NAME_CHARS - DIGEST_CHARS - 1].rstrip('-')}-{digest}"
+    readable_name = re.sub("[^a-zA-Z0-9]+", "-", f"{dataset.name}-{lookup.name}").strip("-")
+    return f"{readable_name[: MAX_NAME_CHARS - DIGEST_CHARS - 1].rstrip('-')}-{digest}"
 
 
 def _check_lookup(dataset: Dataset, lookup: Lookup) -> None:

@@ -1,9 +1,10 @@
 """Write the lake's values of looked-up features to the online store, so that it has the newest value of each key.
 
 The event time of a record is the start of its partition, plus some milliseconds: the sequence number of the last
-write of the partition. So a later partition is newer, whenever it was written, and a later write of
-the same partition is newer than an earlier one. The store keeps the record with the newest event time. So the order of
-runs does not matter: an interrupted run, concurrent runs, and a backfill of an old day all end with the same records.
+write of the partition. So a record of a later partition is newer, whenever it was written, and a later write of the
+same partition gives newer records than an earlier write. The store keeps the record with the newest event time. So the
+order of runs does not matter: an interrupted run, concurrent runs, and a backfill of an old day all end with the same
+records.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from pipelines.partitions import Partition, get_begin, get_date
 from pipelines.window import Days
 
 MAX_SEQUENCE_NUMBER = dt.timedelta(hours=1) // dt.timedelta(milliseconds=1)
-"""Largest sequence number of a commit. With a larger one, a record would be as new as one of the next hour."""
+"""Largest sequence number of a commit. With a larger one, a record would seem to be of the next hour."""
 WRITERS = 8
 """Number of threads that write records."""
 BATCH_RECORDS = 1_000
@@ -48,7 +49,7 @@ class RecordCounts(NamedTuple):
 def materialize(
     lake: Lake, store: OnlineStore, dataset: Dataset, lookup: Lookup, partition: Partition, ttl_days: int
 ) -> RecordCounts:
-    """Write the values of a lookup in a partition to the store, unless it has newer ones. Idempotent.
+    """Write the values of a lookup in a partition to the store, unless the store has newer ones. Idempotent.
 
     Raises:
         DataError: the partition is not published, or a key has several values in it. A retry cannot help.
@@ -61,11 +62,14 @@ def materialize(
             identifiers = list(records)[begin : begin + BATCH_RECORDS]
             stored_records = store.read({group: identifiers})
             changed_identifiers = [
-                name for name in identifiers if not _is_up_to_date(stored_records.get((group, name)), records[name])
+                identifier
+                for identifier in identifiers
+                if not _is_up_to_date(stored_records.get((group, identifier)), records[identifier])
             ]
-            written_count += len(
-                list(pool.map(lambda name: store.write(group, name, records[name], ttl_days), changed_identifiers))
+            writes = pool.map(
+                lambda identifier: store.write(group, identifier, records[identifier], ttl_days), changed_identifiers
             )
+            written_count += len(list(writes))
     return RecordCounts(len(records), written_count)
 
 
@@ -74,13 +78,13 @@ def _is_up_to_date(stored_record: Record | None, record: Record) -> bool:
 
 
 def read_records(lake: Lake, dataset: Dataset, lookup: Lookup, partition: Partition) -> dict[str, Record]:
-    """Return the records of a lookup in a partition, by identifier; a row whose key is missing has none.
+    """Return the records of a lookup in a partition, by identifier. A row without a complete key has no record.
 
     Raises:
         DataError: a key has several values, or the table has too many commits. A retry cannot help.
     """
     sequence_number = None
-    # If another process writes the partition meanwhile, the records are built again.
+    # The records are built again, if another process wrote the partition meanwhile: its last write has another number.
     while sequence_number != (sequence_number := _find_sequence_number(lake, dataset.table, partition)):
         if sequence_number > MAX_SEQUENCE_NUMBER:
             raise DataError(f"table {dataset.table} has more than {MAX_SEQUENCE_NUMBER} commits: event times overlap.")

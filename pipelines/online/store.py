@@ -25,7 +25,7 @@ from pipelines.lookups import Lookup
 from pipelines.online.declarations import name_group
 
 TIMEOUT_S, ATTEMPTS, CONNECTIONS = 10.0, 4, 10
-"""Longest time to connect and to wait for an answer, seconds; attempts of a request; largest number of connections."""
+"""Longest time to connect and to wait for an answer, seconds; attempts for a request; largest number of connections."""
 CREATION_S, POLL_S = 900, 1.0
 """Longest time to wait for the creation of a group, and the interval of the checks, seconds."""
 
@@ -101,7 +101,8 @@ class OnlineStore:
                     RecordIdentifierFeatureName=KEY_FEATURE,
                     EventTimeFeatureName=TIME_FEATURE,
                     FeatureDefinitions=[
-                        {"FeatureName": feature, "FeatureType": kind} for feature, kind in definitions.items()
+                        {"FeatureName": feature, "FeatureType": feature_type}
+                        for feature, feature_type in definitions.items()
                     ],
                     OnlineStoreConfig={"EnableOnlineStore": True},
                     Description=f"{dataset.name} by {', '.join(lookup.key)}"[:128],
@@ -143,7 +144,7 @@ def format_time(time: dt.datetime) -> str:
 
 @contextmanager
 def _translate_errors(ignored_code: str = "") -> Iterator[None]:
-    """Raise a ServiceError instead of boto3's errors."""
+    """Raise a ServiceError instead of boto3's errors; suppress an AWS error whose code is `ignored_code`."""
     try:
         yield
     except ClientError as error:

@@ -1,1 +1,1 @@
-"""Serve a registered version over HTTP: it scores raw rows of the dataset as `score` scores a published day."""
+"""Serve a registered version over HTTP: raw rows of the dataset get the scores that the step `score` gives them."""

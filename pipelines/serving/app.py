@@ -29,7 +29,7 @@ BODY_TIMEOUT_S = 60.0
 MAX_PENDING_REQUESTS = 64
 """Largest number of requests that are read or scored at a time. Their bodies take at most 384 MiB together."""
 ID_HEADERS = (INFERENCE_ID, "x-request-id")
-"""Headers that may name the request, the first one first."""
+"""Headers that may hold the request's id; the first one with a valid id decides."""
 Headers = dict[str, str]
 
 
@@ -50,7 +50,7 @@ class RouteHandlers:
         self._model, self._queue, self._pending_count = model, ScoringQueue(model), 0
 
     async def ping(self, _: HttpRequest) -> Response:
-        """Answer with the loaded version, and with the counts of the lookups so far."""
+        """Answer with the loaded version, and with the outcomes of all lookups since the start."""
         model = self._model
         features = {"features_of_other_rows": list(model.row_features.features_of_other_rows)}
         lookups = model.lookups.describe() if model.lookups else {}
@@ -72,12 +72,12 @@ class RouteHandlers:
             self._pending_count -= 1
 
     async def _score(self, request: HttpRequest, request_id: str, headers: Headers) -> Response:
-        choose_type(request.headers.get("accept", ""), JSON)
+        choose_type(request.headers.get("accept", ""), JSON)  # raises an error if the client does not accept JSON
         body, content_type = await _read_body(request), request.headers.get("content-type", "")
         model, scores = self._model, await self._queue.score(Request(body, content_type))
-        names = {"model": model.name, "version": model.version, "request_id": request_id}
+        origin = {"model": model.name, "version": model.version, "request_id": request_id}
         lookups = {"lookups": scores.lookups} if model.lookups else {}
-        return _answer({**names, "scores": scores.scores, **lookups}, headers=headers)
+        return _answer({**origin, "scores": scores.scores, **lookups}, headers=headers)
 
 
 def _describe_failure(error: Exception, request_id: str) -> tuple[str, int]:
@@ -115,14 +115,14 @@ async def _read_body(request: HttpRequest) -> bytes:
 
 
 async def _answer_http_exception(_: HttpRequest, error: Exception) -> Response:
-    """Answer an unknown path or method in the form of the other errors."""
+    """Answer a request of an unknown path or method, in the same JSON form as all other errors."""
     assert isinstance(error, HTTPException)
     message = f"{error.detail}: the server has GET /ping and POST /invocations"
     return _answer_error(message, error.status_code, dict(error.headers or {}))
 
 
 def _answer_error(message: str, status_code: int, headers: Headers) -> Response:
-    """Answer with an error in one line, which is cut: it can contain a name from the request, of any length."""
+    """Answer with an error in one line. A long message is cut: it can have a name from the request, of any length."""
     line = escape(" ".join(message[: 2 * MAX_CHARS].split()))
     return _answer({"error": line[:MAX_CHARS]}, status_code, headers)
 

@@ -1,4 +1,7 @@
-"""Compute and score waiting requests together. Each gets the same bits, or the same error, as if it were alone."""
+"""Compute and score waiting requests together.
+
+Each request gets the same scores, to the bit, or the same error, as if it were alone.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,7 @@ class Batch:
     """Requests whose features were computed together."""
 
     numbers: Sequence[int]
-    """Positions of the requests among all waiting requests."""
+    """Positions of the batch's requests in the sequence that `compute_batches` got."""
     counts: Sequence[int]
     """Number of rows of each request."""
     rows: ComputedRows
@@ -54,10 +57,11 @@ def compute_batches(model: ServedModel, requests: Sequence[Request]) -> tuple[li
     """Compute the features of requests. Requests are computed together if their features cannot depend on each other.
 
     Returns:
-        The batches, and the errors of the requests that are in no batch, by their position.
+        The batches; and the error of each request that is in no batch, by the request's position in `requests`.
     """
     errors = dict[int, Exception]()
-    batches = [batch for group in _group(model, requests, errors) for batch in _compute_group(model, group, errors)]
+    groups = _group_requests(model, requests, errors)
+    batches = [batch for group in groups for batch in _compute_group(model, group, errors)]
     return batches, errors
 
 
@@ -74,33 +78,36 @@ def score_batch(
     Returns:
         For each request its scores, or its own error.
     """
-    parts = list(batch.list_ranges())
-    if len(parts) > 1 and model.can_score_together:
+    ranges = list(batch.list_ranges())
+    if len(ranges) > 1 and model.can_score_together:
         with suppress(Exception):  # below, each request is scored alone, so that only the wrong ones fail
             scores = model.score(batch.rows, lookup_result)
             return [
                 RequestScores(scores[begin : begin + count], _count_lookups(lookup_result, begin, count))
-                for begin, count in parts
+                for begin, count in ranges
             ]
-    return [_score_part(model, batch, lookup_result, *part) for part in parts]
+    return [_score_request(model, batch, lookup_result, begin, count) for begin, count in ranges]
 
 
-def _group(
+def _group_requests(
     model: ServedModel, requests: Sequence[Request], errors: dict[int, Exception]
 ) -> list[dict[int, CheckedRows]]:
-    """Check the requests, and group those that can be computed together. A group maps positions to checked rows."""
-    groups, last_groups = list[dict[int, CheckedRows]](), dict[Hashable, dict[int, CheckedRows]]()
+    """Check the requests, and group those that can be computed together. A group maps positions to checked rows.
+
+    The error of a request that is wrong is added to `errors`.
+    """
+    groups, newest_groups = list[dict[int, CheckedRows]](), dict[Hashable, dict[int, CheckedRows]]()
     for number, request in enumerate(requests):
         try:
             rows = model.check(*request)
         except Exception as error:
             errors[number] = error
             continue
-        is_merged = rows.count <= MAX_BATCH_ROWS and model.row_features.can_merge(rows)
-        group_key: Hashable = rows.columns if is_merged else number
-        group = last_groups.get(group_key)
+        can_be_merged = rows.count <= MAX_BATCH_ROWS and model.row_features.can_merge(rows)
+        group_key: Hashable = rows.columns if can_be_merged else number
+        group = newest_groups.get(group_key)
         if group is None or sum(other_rows.count for other_rows in group.values()) + rows.count > MAX_BATCH_ROWS:
-            group = last_groups[group_key] = {}
+            group = newest_groups[group_key] = {}
             groups.append(group)
         group[number] = rows
     return groups
@@ -119,13 +126,14 @@ def _compute_group(model: ServedModel, group: dict[int, CheckedRows], errors: di
             errors[number] = error
 
 
-def _score_part(
+def _score_request(
     model: ServedModel, batch: Batch, lookup_result: LookupResult | None, begin: int, count: int
 ) -> RequestScores | Exception:
+    """Score one request of a batch: `count` rows, from the position `begin`. Return its scores, or its error."""
     try:
-        part = lookup_result.slice(begin, count) if lookup_result else None
+        own_lookups = lookup_result.slice(begin, count) if lookup_result else None
         return RequestScores(
-            model.score(batch.rows.slice(begin, count), part), _count_lookups(lookup_result, begin, count)
+            model.score(batch.rows.slice(begin, count), own_lookups), _count_lookups(lookup_result, begin, count)
         )
     except Exception as error:
         return error

@@ -25,15 +25,16 @@ class CapturedRawRows:
     """Compute the features of captured raw rows of one version. Looked-up values are taken from the endpoint's answer.
 
     Args:
-        load: loads the compiled features of the version; None if it has none. Called for the first request of raw rows.
-        connection: connection of this object's own, which `feature_query.connect` opened.
+        load: returns the compiled features of the version; None if the version has none. Called once, for the first
+            request.
+        connection: a connection that `feature_query.connect` opened, and that only this object uses.
     """
 
     def __init__(self, load: Callable[[], CompiledFeatures | None], connection: duckdb.DuckDBPyConnection) -> None:
         self._load, self._connection = load, connection
 
     def list_values(self, request: CapturedRequest) -> Sequence[dict[str, Any] | None]:
-        """Return key and features of each row; None for a row whose features cannot be computed.
+        """Return key and features of each row of a request; None for each row if the features cannot be computed.
 
         Raises:
             DataError: the version's package cannot be read. A retry cannot help.
@@ -46,11 +47,11 @@ class CapturedRawRows:
                 return no_values
             rows = row_features.compute(request.rows)
             lookup_result = LookupResult(_list_columns(row_features.compiled, request), {})
-        except (BadRequest, FeatureError, ValueError, TypeError):  # anybody can send a request
+        except (BadRequest, FeatureError, ValueError, TypeError):  # clients may send anything, so this is no error here
             return no_values
         features = row_features.join(rows, lookup_result, row_features.compiled.features).to_pylist()
         keys = [dict(zip(rows.key, values, strict=True)) for values in zip(*rows.key.values(), strict=True)]
-        if set(rows.key) != set(row_features.compiled.key):
+        if set(rows.key) != set(row_features.compiled.key):  # the request lacks columns of the key
             return no_values
         return [{**values, **key} for values, key in zip(features, keys, strict=True)]
 
@@ -79,7 +80,7 @@ def open_raw_rows(version: ModelVersion) -> Iterator[CapturedRawRows]:
 
 
 def _list_columns(compiled_features: CompiledFeatures, request: CapturedRequest) -> dict[str, list[Any]]:
-    """Return the looked-up features in the endpoint's answer, one column each.
+    """Return the looked-up features in the endpoint's answer: the values of each feature, by its name.
 
     Raises:
         ValueError: the answer does not have one value for each row.

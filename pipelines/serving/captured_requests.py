@@ -17,7 +17,8 @@ from pipelines.errors import DataError
 from pipelines.window import Days
 
 MAX_LINE_BYTES = 64 << 20
-"""Longest line that is read, bytes: more than a request of 6 MB and its answer, both as base64."""
+"""Longest line that is read, bytes: more than a request of 6 MB and its answer, both as base64. Longer lines are
+skipped."""
 
 
 class Capture(NamedTuple):
@@ -71,7 +72,7 @@ def read_requests(capture: Capture, days: Days) -> Iterator[CapturedRequest | No
     """Read what was captured on the days (UTC), day by day.
 
     Yields:
-        Each request; None for a line that has no rows by column name with a score for each.
+        Each request; None for a captured line without rows by column name, or without a score for each row.
 
     Raises:
         DataError: the location is neither an s3:// URI nor a folder. A retry cannot help.
@@ -91,16 +92,16 @@ def read_lines(capture: Capture, folder: str) -> Iterator[bytes]:
 
 
 def parse_line(line: bytes) -> CapturedRequest | None:
-    """Parse a line of a capture file; return None if it has no rows by column name with a score for each."""
+    """Parse a line of a capture file; return None if it lacks rows by column name, or a score for each row."""
     request = parse_without_rows(line)
     if request is None:
         return None
     try:
         rows = parse_table(request.body, request.content_type)
-    except ValueError:  # anybody can send a request
+    except ValueError:  # clients may send anything, so this is no error here
         return None
-    are_scores = all(isinstance(score, int | float | dict) for score in request.scores)
-    if not are_scores or len(request.scores) != len(rows.rows):
+    are_scores_valid = all(isinstance(score, int | float | dict) for score in request.scores)
+    if not are_scores_valid or len(request.scores) != len(rows.rows):
         return None
     identity = (request.event_id, request.requested_at, request.inference_id)
     return CapturedRequest(*identity, rows, request.scores, request.looked_up, request.latency_ms)
@@ -115,7 +116,7 @@ def parse_without_rows(line: bytes) -> UnparsedRequest | None:
         answer = _parse_answer(*_read_part(data["endpointOutput"]))
         requested_at = dt.datetime.fromisoformat(metadata["inferenceTime"]).astimezone(dt.UTC)
         event_id, inference_id = str(metadata["eventId"]), str(metadata.get("inferenceId", ""))
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):  # anybody can send a request
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):  # clients may send anything
         return None
     return UnparsedRequest(event_id, requested_at, inference_id, body, content_type, *answer)
 
@@ -149,6 +150,7 @@ def _parse_json(text: bytes) -> Any:
 
 
 def _refuse_constant(name: str) -> None:
+    """Refuse NaN, Infinity and -Infinity, which Python's parser accepts."""
     raise ValueError(f"{name} is not a score")
 
 
@@ -163,11 +165,11 @@ def _list_folder_lines(location: str, folder: str) -> Iterator[bytes]:
 def _list_s3_lines(location: str, folder: str) -> Iterator[bytes]:
     import boto3
 
-    client, parts = boto3.client("s3"), urlsplit(location)
-    prefix = f"{parts.path.strip('/')}/{folder}".lstrip("/")
-    for page in client.get_paginator("list_objects_v2").paginate(Bucket=parts.netloc, Prefix=prefix):
+    client, uri = boto3.client("s3"), urlsplit(location)
+    prefix = f"{uri.path.strip('/')}/{folder}".lstrip("/")
+    for page in client.get_paginator("list_objects_v2").paginate(Bucket=uri.netloc, Prefix=prefix):
         for item in page.get("Contents", ()):
-            body = client.get_object(Bucket=parts.netloc, Key=item["Key"])["Body"]
+            body = client.get_object(Bucket=uri.netloc, Key=item["Key"])["Body"]
             yield from _limit_lines(body.iter_lines(chunk_size=1 << 20))
 
 

@@ -73,7 +73,7 @@ def compile_features(dataset: Dataset, row_schema: pa.Schema, *, has_lookups: bo
         compiled_features.format()
     except (AttributeError, ibis.common.exceptions.IbisError) as error:  # ibis raises either for a missing column
         raise DataError(f"the features of {dataset.name} cannot be built from its rows: {error}.") from None
-    except duckdb.Error as error:  # such as a function in Python, which only ibis knows
+    except duckdb.Error as error:  # such as for a function in Python, which DuckDB can call only through ibis
         raise DataError(f"DuckDB alone cannot compute the features of {dataset.name}: {error}.") from None
     except ValueError as error:  # the file would be too large
         raise DataError(f"{dataset.name}: {error}.") from None
@@ -92,17 +92,21 @@ def _compile_lookup(dataset: Dataset, lookup: Lookup) -> CompiledLookup:
 
 
 def _compile_query(dataset: Dataset, row_schema: pa.Schema, lookups: Sequence[Lookup]) -> Query:
-    """Compile the features that no lookup has, and the keys of the lookups."""
+    """Compile the features that are not looked up, and the keys of the lookups."""
     looked_up = {name for lookup in lookups for name in lookup.features}
     computed_names = [name for name in dataset.features if name not in looked_up]
-    keys = {name: kind for lookup in lookups for name, kind in find_key_types(dataset, lookup, row_schema).items()}
+    key_types = {
+        name: arrow_type
+        for lookup in lookups
+        for name, arrow_type in find_key_types(dataset, lookup, row_schema).items()
+    }
     # The row's number becomes the first key column, so that the features have the order of the request.
     dataset_with_position = replace(dataset, key=(POSITION, *dataset.key))
     schema = pa.schema([pa.field(POSITION, pa.int32()), *row_schema])
     table = compute_columns(dataset_with_position, ibis.table(ibis.Schema.from_pyarrow(schema), name=ROWS))
     defaults = _build_earlier_defaults(dataset)
     feature_columns = [defaults.get(name, select_feature(dataset, table, name)) for name in computed_names]
-    features = _select_instead_of_drop(table.select(POSITION, *feature_columns, *select_keys(table, keys)))
+    features = _select_instead_of_drop(table.select(POSITION, *feature_columns, *select_keys(table, key_types)))
     needed_columns = frozenset[str]().union(*(find_columns(features[name]) for name in features.columns))
     if lookups:  # the age of a looked-up value is measured from the beginning of the row's partition
         needed_columns |= {"date", HOUR_COLUMN} if dataset.partition == "hour" else {"date"}
@@ -114,7 +118,7 @@ def _compile_query(dataset: Dataset, row_schema: pa.Schema, lookups: Sequence[Lo
         column_types=[types[name] for name in columns],
         sql=_write_sql(features.order_by(POSITION)),
         one_row_sql=_write_one_row_sql(_write_sql(features), columns, types),
-        outputs=_build_output_schema(dataset, row_schema, computed_names, keys),
+        outputs=_build_output_schema(dataset, row_schema, computed_names, key_types),
         separate_sql=None if separate_features is None else _write_sql(separate_features.order_by(POSITION)),
     )
 
@@ -128,8 +132,8 @@ def _build_earlier_defaults(dataset: Dataset) -> dict[str, ibis.Value]:
 def _select_instead_of_drop(table: ibis.Table) -> ibis.Table:
     """Return the expression with a selection of the remaining columns in place of each drop of columns.
 
-    ibis 12 writes dropped columns in the order of a set, which differs from process to process. Then equal features
-    would have different SQL, and their packages different digests.
+    ibis 12 writes dropped columns in the order of a set, which differs from process to process. Without this
+    replacement, equal features would have different SQL, and their packages different digests.
     """
 
     def replace_node(node: Any, values: dict[str, Any] | None) -> Any:
@@ -143,14 +147,15 @@ def _select_instead_of_drop(table: ibis.Table) -> ibis.Table:
 
 
 def _build_output_schema(
-    dataset: Dataset, row_schema: pa.Schema, computed_names: Sequence[str], keys: Mapping[str, pa.DataType]
+    dataset: Dataset, row_schema: pa.Schema, computed_names: Sequence[str], key_types: Mapping[str, pa.DataType]
 ) -> pa.Schema:
     feature_schema = build_feature_schema(dataset, row_schema)
-    key_fields = [pa.field(f"{KEY_PREFIX}{name}", kind) for name, kind in keys.items()]
+    key_fields = [pa.field(f"{KEY_PREFIX}{name}", arrow_type) for name, arrow_type in key_types.items()]
     return pa.schema([*(feature_schema.field(name) for name in computed_names), *key_fields])
 
 
 def _find_duckdb_types(schema: pa.Schema) -> dict[str, str]:
+    """Map each column to the name of DuckDB's type for it."""
     with closing(connect()) as connection:
         types = connection.from_arrow(pa.Table.from_batches([], schema=schema)).types
         return dict(zip(schema.names, map(str, types), strict=True))
@@ -164,10 +169,11 @@ def _write_one_row_sql(sql: str, columns: Sequence[str], types: Mapping[str, str
     """Write the SQL for one row, whose values are parameters. Columns that no feature reads are null."""
     parameters = {name: f"${number}" for number, name in enumerate(columns, 1)} | {POSITION: "0"}
     row = ", ".join(
-        f"CAST({parameters.get(name, 'NULL')} AS {kind}) AS {quote_identifier(name)}" for name, kind in types.items()
+        f"CAST({parameters.get(name, 'NULL')} AS {duckdb_type}) AS {quote_identifier(name)}"
+        for name, duckdb_type in types.items()
     )
     # Without MATERIALIZED, DuckDB 2.0 may copy a parameter in the plan, as when it rewrites a window function to a
-    # join. It then forgets the value of the copy, and returns no rows.
+    # join. DuckDB then loses the value of the copy, and returns no rows.
     rows = f"WITH {quote_identifier(ROWS)} AS MATERIALIZED (SELECT {row})"
     return f"{rows} SELECT * FROM ({sql})"  # noqa: S608
 

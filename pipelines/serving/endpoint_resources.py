@@ -1,7 +1,8 @@
 """Find and delete what Leeway created for a SageMaker endpoint: configurations, models, alarms, and the endpoint.
 
-Everything that Leeway makes has the tag `leeway:endpoint`; nothing else is deleted. Uses only the standard library,
-because Airflow's operators import it. Clients are those of boto3.
+Leeway's endpoints, configurations and models have the tag `leeway:endpoint`; its alarms have the names that
+`build_alarm_names` returns. Nothing else is deleted. The module uses only the standard library, because Airflow's
+operators import it. The arguments `sagemaker` and `cloudwatch` are clients of boto3.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ from typing import Any
 ENDPOINT_TAG = "leeway:endpoint"
 """Tag of each endpoint, configuration and model that Leeway created; its value is the endpoint's name."""
 MODEL_TAG = "leeway:model"
-"""Tag with the name of the model that an endpoint serves. An endpoint that has only this tag is metered, and otherwise
-left alone."""
+"""Tag with the name of the model that an endpoint serves. Leeway meters an endpoint that has only this tag, but never
+changes it."""
 VARIANT = "AllTraffic"
-"""Name of the only production variant. It stays the same, so that alarms stay valid after a deployment."""
+"""Name of the only production variant. No deployment changes the name, so the alarms of the variant stay valid."""
 VARIANT_MEMBERS = ("ProductionVariants", "ShadowProductionVariants")
-"""Members of an endpoint and of a configuration that list variants with instances."""
+"""Members that list variants in SageMaker's descriptions of an endpoint and of its configuration."""
 MAX_RELEASE_S = 28_800
 """SageMaker's largest MaximumExecutionTimeoutInSeconds: a release that takes longer is rolled back."""
 ALARM_KINDS = ("errors", "error-count", "latency")
@@ -29,7 +30,8 @@ RESOURCE_LISTS = {
     "endpoint_config": ("EndpointConfigs", "EndpointConfigName", "EndpointConfigArn"),
     "model": ("Models", "ModelName", "ModelArn"),
 }
-"""Maps each kind of resource of an endpoint to the members of SageMaker's list of it: entries, name, ARN."""
+"""Maps each kind of resource to three members of SageMaker's response that lists it: the entries, and the name and the
+ARN of an entry."""
 NOT_FOUND_TEXT = "Could not find"
 """Part of SageMaker's error about an endpoint, a configuration or a model that does not exist."""
 
@@ -102,17 +104,17 @@ def delete_unused_resources(
         sagemaker: client of SageMaker.
         endpoint: name of the endpoint.
         keep: names that are not deleted.
-        before: only resources that were created before this moment are deleted, because a deployment that begins may
-            need the newer ones; None: all.
+        before: only resources that were created before this moment are deleted, because a deployment that has just
+            begun may need newer ones; None: resources of any age are deleted.
 
     Returns:
-        How many were deleted.
+        Number of deleted configurations and models.
     """
     count = 0
-    for kind, (_, member, _) in RESOURCE_LISTS.items():
+    for kind, (_, name_member, _) in RESOURCE_LISTS.items():
         for summary in _list_resources(sagemaker, kind, endpoint):
-            if summary[member] not in keep and (before is None or summary["CreationTime"] < before):
-                _delete(sagemaker, kind, **{member: summary[member]})
+            if summary[name_member] not in keep and (before is None or summary["CreationTime"] < before):
+                _delete(sagemaker, kind, **{name_member: summary[name_member]})
                 count += 1
     return count
 
@@ -128,11 +130,12 @@ def delete_alarms(cloudwatch: Any, endpoint: str) -> int:
 
 def _list_resources(sagemaker: Any, kind: str, endpoint: str) -> Iterator[dict[str, Any]]:
     """Yield the summaries of the configurations or models that have the endpoint's tag."""
-    key, member, arn = RESOURCE_LISTS[kind]
+    entries_member, name_member, arn_member = RESOURCE_LISTS[kind]
     pages = sagemaker.get_paginator(f"list_{kind}s").paginate(NameContains=endpoint)
-    # The text may be anywhere in a name, and reading the tags of each resource is a request.
-    summaries = [item for page in pages for item in page[key] if item[member].startswith(endpoint)]
-    return (item for item in summaries if read_tags(sagemaker, item[arn]).get(ENDPOINT_TAG) == endpoint)
+    # `NameContains` also finds the text inside a name. Reading a resource's tags takes a request, so tags are read only
+    # for names that begin with the text.
+    summaries = [item for page in pages for item in page[entries_member] if item[name_member].startswith(endpoint)]
+    return (item for item in summaries if read_tags(sagemaker, item[arn_member]).get(ENDPOINT_TAG) == endpoint)
 
 
 def _delete(sagemaker: Any, kind: str, **name: str) -> None:

@@ -39,7 +39,7 @@ def _read_row(lake: Lake, dataset: Dataset) -> dict[str, Any]:
     newest_partition = max(partitions)
     hidden_columns = {dataset.label, *dataset.known_later}
     names = [name for name in lake.read_schema(dataset.table).names if name not in hidden_columns]
-    columns, key = (", ".join(map(quote_identifier, part)) for part in (names, dataset.key))
+    columns, key = (", ".join(map(quote_identifier, group)) for group in (names, dataset.key))
     with (
         connect() as connection,
         lake.create_view(connection, "rows", dataset.table, newest_partition, newest_partition),

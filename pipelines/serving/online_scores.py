@@ -1,4 +1,4 @@
-"""Collect the scores of a partition from captured requests, in the form of the step `score`'s scored rows."""
+"""Collect the scores of a partition from captured requests, as rows of the same form as the step `score` writes."""
 
 from __future__ import annotations
 
@@ -36,12 +36,13 @@ EVENT_FIELDS = (
     pa.field("requested_at", pa.timestamp("us", tz="UTC")),
     pa.field("latency_ms", pa.float64()),
 )
-"""Columns of the request that a score belongs to: its ids, its time, and the milliseconds that its scores took."""
+"""Columns about the request that a score belongs to: its ids, its time, and the milliseconds that its scores took."""
 ANSWER = "leeway.answer"
-"""Column with the score of a row as JSON, until it is parsed."""
+"""Column of the file of answers: the score of a row as JSON."""
 BATCH_ROWS = 10_000
+"""Number of rows that are written or read at once."""
 
-# SageMaker gives the second of a request. If two have the same second, the one that was captured later is newer.
+# A captured request has a time in whole seconds. Of two requests in one second, the one captured later is newer.
 _NEWEST_SQL = """
 SELECT newest.* EXCLUDE (file_row_number), labels.label AS {label} FROM (
     SELECT * FROM read_parquet({path}, file_row_number = true)
@@ -52,7 +53,7 @@ SELECT newest.* EXCLUDE (file_row_number), labels.label AS {label} FROM (
 
 @dataclass
 class RequestCounts:
-    """Numbers of captured requests and rows: of those that are used, and of those that are not, by reason."""
+    """Numbers of captured requests and rows that are used, and of those that are not used, by reason."""
 
     requests: int = 0
     """Requests that could be read."""
@@ -82,9 +83,9 @@ class OnlineRows:
     def __init__(self, lake: Lake, dataset: Dataset, partition: Partition, raw_rows: CapturedRawRows) -> None:
         self._lake, self._dataset, self._partition, self._raw_rows = lake, dataset, partition, raw_rows
         self._schema = build_feature_schema(dataset, lake.read_schema(dataset.table))
-        self._inputs = [field for field in self._schema if field.name != dataset.label]
-        self._names = [field.name for field in self._inputs]
-        self._checker = RawRows(pa.schema(self._inputs), dataset.key, (), self._names)
+        self._input_fields = [field for field in self._schema if field.name != dataset.label]
+        self._input_names = [field.name for field in self._input_fields]
+        self._checker = RawRows(pa.schema(self._input_fields), dataset.key, (), self._input_names)
         self._partition_values: Mapping[str, Any] = {"date": get_date(partition)}
         if isinstance(partition, Hour):
             self._partition_values = {"date": partition.day, "hour": partition.hour}
@@ -97,7 +98,7 @@ class OnlineRows:
             path: file to write.
         """
         counts = RequestCounts()
-        schema = pa.schema([*self._inputs, *EVENT_FIELDS, pa.field(ANSWER, pa.string())])
+        schema = pa.schema([*self._input_fields, *EVENT_FIELDS, pa.field(ANSWER, pa.string())])
         rows: list[dict[str, Any]] = []
         with pq.ParquetWriter(path, schema) as writer:
             for request in requests:
@@ -148,7 +149,7 @@ class OnlineRows:
     def _list_values(self, request: CapturedRequest) -> Iterable[dict[str, Any] | None]:
         """Return key and features of each row; None for an invalid row."""
         first_row = request.rows.rows[0].keys()
-        has_features = set(self._dataset.features) <= first_row <= set(self._names)
+        has_features = set(self._dataset.features) <= first_row <= set(self._input_names)
         if request.rows.kind == "raw" or not has_features:
             return self._raw_rows.list_values(request)
         return (self._convert(Table([row], request.rows.is_text)) for row in request.rows.rows)
@@ -182,7 +183,7 @@ def _parse_answers(answers: Sequence[str]) -> Any:
 
 
 def find_request_days(dataset: Dataset, partition: Partition, first: dt.date | None, last: dt.date | None) -> Days:
-    """Return the days whose requests are read: by default those of the partition, and the day before it.
+    """Return the days whose requests are read: by default the days of the partition, and the day before it.
 
     Raises:
         SpecError: the dataset has no label, the partition does not have the unit of the dataset's partitions, or the
@@ -209,7 +210,7 @@ def store_online_scores(
         dataset: dataset of the rows.
         partition: partition of the rows.
         file: file that `OnlineRows.write_scored_rows` wrote.
-        part: model_name, model_version, endpoint and variant of all rows.
+        part: model_name, model_version, endpoint and variant of all rows. Only rows with the same values are replaced.
 
     Returns:
         The commit, and the new path of the file.

@@ -16,7 +16,7 @@ Row = dict[str, Any]
 
 
 class Recorder:
-    """Appends a JSON line for each row to the day's file in a folder. Only one thread may use it.
+    """Appends a JSON line for each row to the day's file in a folder. Only one thread may use a recorder.
 
     If a line cannot be written, the error is logged, and the request is answered nevertheless.
 
@@ -54,7 +54,7 @@ def read_recorded_rows(folder: Path) -> Iterator[Row]:
     """Yield the rows in the files of a folder. An incomplete last line, which a killed server may leave, is ignored.
 
     Raises:
-        DataError: there are no such files, or a line is not a recorded row. A retry cannot help.
+        DataError: the folder has no file `*.jsonl`, or a line is not a recorded row. A retry cannot help.
     """
     paths = sorted(folder.glob("*.jsonl"))
     if not paths:
@@ -69,7 +69,7 @@ def read_recorded_rows(folder: Path) -> Iterator[Row]:
 def _parse(path: Path, number: int, line: str) -> Row:
     try:
         row: Row = json.loads(line)
-        row["model"], row["version"], row["key"], row["features"], row["score"]
+        row["model"], row["version"], row["key"], row["features"], row["score"]  # a KeyError if one is missing
     except (ValueError, KeyError, TypeError):
         raise DataError(f"{path}, line {number} is not a recorded row.", "`serve --record` writes the files.") from None
     return row

@@ -15,8 +15,8 @@ MIN_LINEAR_PERCENT = 10
 """SageMaker's smallest step of a linear release, percent of the instances."""
 WHOLE_MINUTE_S = 60
 RELEASE_AT_ONCE: Mapping[str, Any] = {"traffic": "all_at_once", "rollback": False, "wait_s": 0, "bake_s": 0}
-"""Values of a release at once, without alarms. A rollback has these values, and so has a serverless endpoint, because
-SageMaker moves traffic step by step, and back after an alarm, only between instances."""
+"""Values of a release at once, without alarms. A rollback uses these values, and so does a serverless endpoint, because
+SageMaker moves traffic step by step, or back after an alarm, only between instances."""
 MEMORY_STEP_MB = 1_024
 HOUR_S, DAY_S, WEEK_S = 3_600, 86_400, 604_800
 
@@ -35,7 +35,8 @@ class ReleasePolicy(Spec):
     """Number of instances."""
     serverless_memory_mb: int | None = Field(default=None, ge=1_024, le=6_144)
     """Memory of a serverless endpoint, MB: 1024 to 6144 in steps of 1024; null: the endpoint has instances. A
-    serverless endpoint is released at once, without rollback by alarms, without shadow and captured requests."""
+    serverless endpoint is released at once, without rollback by alarms, without a shadow and without captured
+    requests."""
     serverless_max_concurrency: int = Field(default=5, ge=1, le=200)
     """Largest number of requests that a serverless endpoint answers at a time; further requests are refused."""
     serverless_load: float = Field(default=1.0, gt=0, le=200)
@@ -45,7 +46,7 @@ class ReleasePolicy(Spec):
     """How traffic moves from the version that serves to the new one: at once; first `step_percent` of it, then the
     rest; or in steps of `step_percent`."""
     step_percent: int = Field(default=10, ge=1, le=50)
-    """Size of the canary or of a linear step, percent of the instances; a linear step has at least 10."""
+    """Size of the canary or of a linear step, percent of the instances; a linear step has at least 10 percent."""
     wait_s: int = Field(default=600, ge=0, le=3_600)
     """Seconds after the canary, or after each linear step, in which the alarms are watched."""
     bake_s: int = Field(default=300, ge=0, le=3_600)
@@ -63,7 +64,7 @@ class ReleasePolicy(Spec):
     alarm_period_s: int = Field(default=60, ge=60, le=3_600)
     """Length of an alarm's period, seconds: whole minutes."""
     alarm_periods: int = Field(default=1, ge=1, le=60)
-    """Number of consecutive periods that raise an alarm."""
+    """Number of consecutive periods in which a limit must be reached before its alarm is raised."""
     capture_percent: int = Field(default=0, ge=0, le=100)
     """Share of the requests that is stored in S3 with their answers, percent; 0: none."""
 
@@ -85,7 +86,8 @@ class ReleasePolicy(Spec):
     def _check_release(self) -> Self:
         """Refuse a release that cannot end, and alarms that CloudWatch refuses or that a broken canary cannot raise.
 
-        The command `check` ignores these errors, as those of `needs`: params.yaml may have only some of the fields.
+        The command `check` ignores these errors, as it ignores those of `needs`: params.yaml may have only some of the
+        fields.
         """
         if problem := self._find_release_problem():
             raise PydanticCustomError(DEPENDS_ON_OTHER_FIELDS, "{problem}", {"problem": problem})

@@ -23,7 +23,7 @@ class WaitingRequest(NamedTuple):
 
 
 class ScoringQueue:
-    """Scores requests. Those that arrive while features are computed wait, and are then computed together.
+    """Scores requests. Requests that arrive while features are computed wait, and are then computed together.
 
     There is no timer: if no features are being computed, a request is computed at once. `compute_batches` decides which
     requests can be computed together.
@@ -35,7 +35,7 @@ class ScoringQueue:
         self._tasks = set[asyncio.Task[None]]()
         self._is_computing = False
         # Features and scores have one thread each: a model need not be thread-safe, and DuckDB's connection is not. So
-        # features are computed while other requests are scored, and the event loop reads and answers meanwhile.
+        # features are computed while other requests are scored, and meanwhile the event loop reads and answers.
         self._feature_worker = ThreadPoolExecutor(1, thread_name_prefix="features")
         self._score_worker = ThreadPoolExecutor(1, thread_name_prefix="score")
         # Lookups wait for the online store, so several threads make them.
@@ -96,14 +96,14 @@ class ScoringQueue:
             _resolve(waiting_request, result)
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run a task, and keep a reference to it until it ends: the event loop keeps only a weak one."""
+        """Run a task, and keep a reference to it until it ends: the event loop keeps only a weak reference."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
 
 def _resolve(waiting_request: WaitingRequest, result: RequestScores | Exception) -> None:
-    if waiting_request.result.done():  # the client is gone
+    if waiting_request.result.done():  # the client has closed the connection
         return
     if isinstance(result, Exception):
         waiting_request.result.set_exception(result)

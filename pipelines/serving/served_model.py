@@ -32,14 +32,14 @@ from pipelines.serving.recording import Recorder
 from pipelines.system.log import log
 
 LOOKUP_THREADS = 8
-"""Requests whose lookups are in progress at a time."""
+"""Largest number of requests whose lookups are in progress at a time."""
 TIME_CHARS = {"hour": len("2013-01-31T05"), "day": len("2013-01-31"), "month": len("2013-01")}
-"""Maps each unit of partitions to the length of their names."""
+"""Maps each unit of partitions to the length of a partition's name: so many characters of its ISO time."""
 
 
 @dataclass(frozen=True)
 class ServedModel:
-    """A loaded version, with what computes its features.
+    """A loaded version, with the objects that compute its features.
 
     One thread may compute features while another one scores, and several threads may look up features.
     """
@@ -74,7 +74,7 @@ class ServedModel:
         return self.row_features.check(table)
 
     def look_up(self, rows: ComputedRows) -> LookupResult | None:
-        """Look up the other features. Several threads may call this at a time."""
+        """Look up the features that are not computed from the rows. Several threads may call this at a time."""
         return self.row_features.look_up(rows)
 
     def score(self, rows: ComputedRows, lookup_result: LookupResult | None = None) -> list[Any]:
@@ -197,5 +197,5 @@ def _open_row_features(
 ) -> RowFeatures:
     try:
         return RowFeatures(compiled_features, connection, lookups, has_keys=has_keys)
-    except duckdb.Error as error:  # the version was registered with another version of DuckDB
+    except duckdb.Error as error:  # such as if another version of DuckDB compiled them
         raise DataError(f"{title}: DuckDB cannot run its compiled features: {error}.") from None

@@ -15,10 +15,11 @@ import uvicorn
 from pipelines.errors import ConflictError, SpecError
 
 BACKLOG = 128
+"""Largest number of connections that wait until the server accepts them."""
 GRACE_S = 60
 """Longest time that requests in progress may take after SIGTERM, seconds: SageMaker's limit for a request."""
 KEEP_ALIVE_S = 75
-"""Time after which an idle connection is closed, seconds. Clients keep theirs for a minute."""
+"""Time after which an idle connection is closed, seconds. Clients close theirs earlier: after a minute."""
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -68,7 +69,7 @@ def serve(app: Any, listener: socket.socket, report_start: Callable[[], None]) -
     finally:
         gc.unfreeze()
         for number, handler in handlers.items():
-            with suppress(TypeError):  # a handler that was not set from Python
+            with suppress(TypeError):  # None: the handler was not set from Python
                 signal.signal(number, handler)
 
 

@@ -38,17 +38,17 @@ class Endpoint:
 
     @property
     def is_created_by_leeway(self) -> bool:
-        """Whether Leeway created it, so that Leeway may delete it."""
+        """Whether Leeway created the endpoint, so that Leeway may delete it."""
         return endpoint_resources.ENDPOINT_TAG in self.tags
 
     @property
     def model(self) -> str:
-        """Registered model that it serves."""
+        """Registered model that the endpoint serves; empty if no tag names it."""
         return self.tags.get(endpoint_resources.MODEL_TAG, "")
 
     @property
     def version(self) -> str:
-        """Version of its last deployment."""
+        """Version of the endpoint's last deployment; empty if no tag names it."""
         return self.tags.get("leeway:version", "")
 
 
@@ -62,7 +62,7 @@ class Endpoints:
 
     @property
     def region(self) -> str:
-        """The region."""
+        """Name of the AWS region."""
         return str(self.sagemaker.meta.region_name)
 
     def undeploy(self, name: str, why: str, model: str = "") -> bool:
@@ -80,7 +80,8 @@ class Endpoints:
             DataError: Leeway did not make the endpoint, it serves another model, or it is being changed. A retry cannot
                 help.
             InvalidError: AWS denies the request. A retry cannot help.
-            ServiceError: SageMaker does not answer, or the deletion takes too long. A retry continues it.
+            ServiceError: SageMaker does not answer, or the deletion takes too long. A retry continues the
+                deletion.
         """
         with translate_aws_errors("SageMaker or CloudWatch"):
             endpoint = self.find(name)
@@ -111,7 +112,7 @@ class Endpoints:
 
         Raises:
             InvalidError: AWS denies the request. A retry cannot help.
-            ServiceError: SageMaker or the lake does not answer. A retry continues it.
+            ServiceError: SageMaker or the lake does not answer. A retry continues the deletions.
         """
         for event in self._list_deployments_without_endpoint(Journal.open().read_deployments()):
             name = str(event.evidence["endpoint"])
@@ -124,7 +125,7 @@ class Endpoints:
                 log.info("endpoint %s: its deletion was finished: %d configurations and models", name, deleted_count)
 
     def _list_deployments_without_endpoint(self, events: Iterable[Event]) -> list[Event]:
-        """Return the last deployment of each endpoint of the region that does not exist, though no event says so."""
+        """Return the last deployment of each endpoint of the region that no longer exists, though no event says so."""
         last_events = {
             event.evidence.get("endpoint"): event
             for event in events
@@ -138,7 +139,7 @@ class Endpoints:
             ]
 
     def _record(self, model: str, version: str, name: str, why: str) -> None:
-        evidence = {"config": "", "region": self.region}
+        evidence = {"config": "", "region": self.region}  # the endpoint has no configuration any more
         record_deployment(Kind.UNDEPLOYED, model, version, name, why, evidence)
 
     def list_names(self) -> list[str]:
@@ -193,7 +194,7 @@ class Endpoints:
         return bool(variants) and all(variant.get("ModelName") for variant in variants)
 
     def _list_configured_variants(self, endpoint: Endpoint) -> list[Mapping[str, Any]]:
-        """Return the variants of an endpoint's configuration; none if it was deleted, which SageMaker allows."""
+        """Return the variants of an endpoint's configuration; empty if this was deleted, which SageMaker allows."""
         name = endpoint.description["EndpointConfigName"]
         return _list_variants(endpoint_resources.describe_config(self.sagemaker, name) or {})
 
@@ -239,8 +240,8 @@ def require_known_endpoint(state: State, model: str, endpoint: str) -> None:
         endpoint: name of the endpoint.
 
     Raises:
-        DataError: the model has no history; or the endpoint is neither in it nor the model's by default. A retry cannot
-            help.
+        DataError: the model has no history; or the endpoint is neither in it nor the model's default endpoint. A retry
+            cannot help.
     """
     if not state.events:
         raise DataError(
@@ -258,4 +259,5 @@ def require_known_endpoint(state: State, model: str, endpoint: str) -> None:
 
 def choose_period_s(begin: dt.datetime, end: dt.datetime) -> int:
     """Return the period of a metric's values, seconds: a minute, or an hour if there would be too many minutes."""
-    return MINUTE_S if (end - begin).total_seconds() <= MINUTE_S * (MAX_POINTS - 2) else HOUR_S
+    max_minutes = MAX_POINTS - 2  # `count_invocations` rounds `begin` down, and reads a minute more after `end`
+    return MINUTE_S if (end - begin).total_seconds() <= MINUTE_S * max_minutes else HOUR_S

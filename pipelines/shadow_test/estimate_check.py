@@ -8,7 +8,7 @@ from pipelines.evaluation.statistics.hypotheses import decide
 
 
 def check_upper_bound(name: str, estimate: Estimate, bound: float, unit: str) -> Check:
-    """Check that a value is at most `bound`. The outcome is undecided if the bound is within the value's interval.
+    """Check that a value is at most `bound`. The outcome is `undecided` if the bound is inside the value's interval.
 
     Args:
         name: name of the check.
@@ -16,12 +16,12 @@ def check_upper_bound(name: str, estimate: Estimate, bound: float, unit: str) ->
         bound: largest allowed value.
         unit: what the rows of the estimate are, in the plural, such as "requests". The reason contains it.
     """
-    return _check(name, estimate, bound, unit, decide(-estimate, -bound, 0.0), "at most")
+    return _check(name, estimate, bound, unit, decide(-estimate, -bound, relevant_effect=0.0), "at most")
 
 
 def check_lower_bound(name: str, estimate: Estimate, bound: float, unit: str) -> Check:
     """Check that a value is at least `bound`. Arguments: as for `check_upper_bound`."""
-    return _check(name, estimate, bound, unit, decide(estimate, bound, 0.0), "at least")
+    return _check(name, estimate, bound, unit, decide(estimate, bound, relevant_effect=0.0), "at least")
 
 
 def _check(name: str, estimate: Estimate, bound: float, unit: str, outcome: str, relation: str) -> Check:

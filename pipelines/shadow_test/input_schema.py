@@ -14,15 +14,15 @@ MAX_NAMES = 5
 
 
 def require_same_features(version: tuple[ModelVersion, Path], other_version: tuple[ModelVersion, Path]) -> None:
-    """Check that a version has the features of another one, in the same order and of the same types.
+    """Check that a version has the same features as another version, in the same order and of the same types.
 
     Args:
         version: the version, and the folder of its package.
         other_version: the other version, and the folder of its package.
 
     Raises:
-        DataError: the features differ, so the version could not answer the requests to the other one. A retry cannot
-            help.
+        DataError: the features differ, so the version could not answer the requests to the other version. A retry
+            cannot help.
     """
     features, other_features = (_read_features(package) for _, package in (version, other_version))
     if list(features.items()) == list(other_features.items()):

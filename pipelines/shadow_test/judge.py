@@ -40,7 +40,7 @@ def judge(lake: Lake, dataset: Dataset, evidence: Evidence, limits: ShadowLimits
 
     Raises:
         SpecError: a comparison names a metric that models of this task do not have. A retry cannot help.
-        DataError: the key lacks the column of the groups. A retry cannot help.
+        DataError: the key lacks the column `group_by`. A retry cannot help.
     """
     pairs = evidence.pairs
     checks = [

@@ -30,8 +30,8 @@ from pipelines.system.duckdb_session import quote_identifier
 POSITION = "leeway.position"
 """Column with the number of a row among the pairs."""
 MAX_DAYS = dt.timedelta(days=62)
-"""Longest time before the newest row, for whose rows labels are read."""
-# If a row was requested several times, its last answer counts: repetitions are no more evidence.
+"""Labels are read for rows of at most this time before the newest row."""
+# If a row was requested several times, only its last request is used: repetitions are no additional evidence.
 _LABELS_SQL = """
 SELECT key_rows.{position}, labels.label FROM key_rows JOIN ({labels}) AS labels USING ({key})
 WHERE labels.label IS NOT NULL
@@ -43,19 +43,20 @@ class Labels(NamedTuple):
     """Labels of some rows of the pairs."""
 
     positions: Sequence[int]
-    """Numbers of these rows, ascending."""
+    """Numbers of these rows among the pairs, ascending."""
     values: pd.Series[Any]
-    """Their labels."""
+    """Labels of these rows."""
     keys: pd.DataFrame
-    """Their columns of the key."""
+    """Columns of the key of these rows."""
 
 
 def read_labels(lake: Lake, dataset: Dataset, pairs: Pairs, period: Period) -> Labels | None:
     """Read the published labels of the rows; None if no row has a key, or no row of the dataset is published.
 
-    Of several rows with the same key, the last one counts.
+    Of several rows with the same key, only the last one is used.
 
-    The days are those of the rows. If the key has no column `date`, they are the days before the end of the shadow.
+    Labels are read for the days of the rows. If the key has no column `date`, they are read for the `MAX_DAYS` before
+    the end of the shadow.
     """
     try:
         schema = lake.read_schema(dataset.table)
@@ -85,11 +86,11 @@ def check_labelled_rows(
         dataset: dataset of the rows.
         scores: scores of the champion and of the challenger, of all pairs.
         labels: labels of some of these rows.
-        limits: of these, the comparisons and the smallest number of rows are used.
+        limits: of these, `comparisons`, `alpha`, `group_by` and `min_labelled_rows` are used.
 
     Raises:
         SpecError: a comparison names a metric that models of this task do not have. A retry cannot help.
-        DataError: the key lacks the column of the groups. A retry cannot help.
+        DataError: the key lacks the column `group_by`. A retry cannot help.
     """
     holdout = _build_holdout(dataset, scores, labels)
     if holdout is None or len(holdout.label) < limits.min_labelled_rows:
@@ -98,7 +99,7 @@ def check_labelled_rows(
     policy = complete_policy(
         Policy(alpha=limits.alpha, group_by=limits.group_by, **fields), dataset.task, holdout.metrics
     )
-    # The gate's reasons speak of a holdout. Here, the rows are those whose labels are published.
+    # The gate's reasons call the rows "of holdout". Here, they are the rows whose labels are published.
     checks = check_against_champion(holdout, policy)
     return [
         check.model_copy(update={"reason": check.reason.replace(" of holdout", " with labels")}) for check in checks
@@ -129,8 +130,8 @@ def _find_days(key_rows: pa.Table, period: Period) -> tuple[dt.date, dt.date]:
 
 
 def _build_holdout(dataset: Dataset, scores: tuple[Scores, Scores], labels: Labels) -> Holdout | None:
-    """Return the rows with labels, and both scores; None if there are not two different labels."""
-    champion, challenger = (_select_rows(side, labels.positions) for side in scores)
+    """Return the rows with labels, and both versions' scores; None if all labels are equal."""
+    champion, challenger = (_select_rows(version_scores, labels.positions) for version_scores in scores)
     classes = [str(name) for name in champion] if isinstance(champion, pd.DataFrame) else []
     label, keys = labels.values, labels.keys
     if classes:

@@ -34,7 +34,8 @@ class PairedTimes:
     champion: Array
     challenger: Array
     weights: Array | None = None
-    """Requests in each minute, if the pairs are minutes, each with its statistic; None if the pairs are requests."""
+    """Number of requests in each minute, if a pair has the statistics of a minute; None if a pair has the times of a
+    request."""
 
     @property
     def unit(self) -> str:
@@ -42,7 +43,7 @@ class PairedTimes:
         return "requests" if self.weights is None else "minutes"
 
     def count_needed(self, statistic: str) -> int:
-        """Return the smallest number of pairs with which the statistic has an interval."""
+        """Return the smallest number of pairs from which an interval of the statistic is computed."""
         if self.weights is not None:
             return MIN_MINUTES
         share_beyond = 1.0 if statistic == "Average" else 1 - _read_share(statistic)
@@ -52,27 +53,29 @@ class PairedTimes:
 def estimate_increase(times: PairedTimes, limits: ShadowLimits) -> tuple[Estimate, float, float]:
     """Estimate how much slower the challenger is, by `latency_statistic`.
 
-    The interval is that of the distance from the bound, which depends on the champion's times. So the increase is
-    compared with the bound as if the bound were exact.
+    The bound depends on the champion's times, so it is not exact. For this reason, the interval is computed for the
+    increase minus the bound, and the bound is then added. So the increase can be compared with the bound as if
+    the bound were exact.
 
     Returns:
         The increase, milliseconds, negative if the challenger is faster; its bound; and the champion's value.
     """
-    champion, challenger = (
+    champion_metric, challenger_metric = (
         _make_metric(values, times.weights, limits.latency_statistic) for values in (times.champion, times.challenger)
     )
     count = len(times.champion)
     groups = np.arange(count) * min(MAX_BLOCKS, count) // count
 
     def compute_excess(weights: Array) -> Array:
-        value = champion(weights)
-        return challenger(weights) - np.maximum(limits.max_latency_ratio * value, value + limits.latency_margin_ms)
+        champion_ms = champion_metric(weights)
+        bound_ms = np.maximum(limits.max_latency_ratio * champion_ms, champion_ms + limits.latency_margin_ms)
+        return challenger_metric(weights) - bound_ms
 
     excess = estimate_by_groups([compute_excess], groups, limits.alpha)
-    value = float(champion(np.ones((1, count)))[0])
-    bound = max((limits.max_latency_ratio - 1) * value, limits.latency_margin_ms)
+    champion_value = float(champion_metric(np.ones((1, count)))[0])
+    bound = max((limits.max_latency_ratio - 1) * champion_value, limits.latency_margin_ms)
     increase = Estimate(excess.value + bound, excess.low + bound, excess.high + bound, excess.se, count, excess.groups)
-    return increase, bound, value
+    return increase, bound, champion_value
 
 
 def _make_metric(values: Array, counts: Array | None, statistic: str) -> WeightedMetric:

@@ -22,7 +22,7 @@ class ShadowLimits(Spec):
     """Smallest number of requests that both versions answered. With fewer, the outcome is `undecided`."""
     max_error_increase: Share = 0.01
     """Largest increase of the share of failed requests over the champion's. The whole interval of the increase must be
-    below it: even without any error, the default needs 368 requests."""
+    below this limit: even without any error, the default needs 368 requests."""
     latency_statistic: str = Field(default="Average", pattern=r"^(Average|p50|p99)$")
     """Statistic of the model's latency that is compared: Average, p50 or p99."""
     max_latency_ratio: float = Field(default=1.5, ge=1)
@@ -30,7 +30,7 @@ class ShadowLimits(Spec):
     latency_margin_ms: float = Field(default=10.0, ge=0)
     """Milliseconds by which the latency may exceed the champion's, whatever `max_latency_ratio` is."""
     threshold: float | None = Field(default=None, gt=0, lt=1)
-    """Smallest score with which a row of a binary model counts as positive; null: the threshold of the gate's policy.
+    """Smallest score with which a binary model predicts a row as positive; null: the threshold of the gate's policy.
     If neither is set, the mean difference of the scores is checked instead of the agreement."""
     min_agreement: Share = 0.9
     """Smallest share of rows on which both versions agree: on the side of the threshold, or on the class."""
@@ -41,8 +41,8 @@ class ShadowLimits(Spec):
     max_psi: float = Field(default=0.25, gt=0)
     """Largest population stability index between the scores of both versions, or between their shares of classes."""
     comparisons: list[Comparison] | None = None
-    """Paired comparisons of the rows whose labels are published, as `champion` of the gate's policy; null: the gate's
-    defaults for the task."""
+    """Paired comparisons on the rows whose labels are published, in the form of `champion` of the gate's policy; null:
+    the gate's defaults for the task."""
     group_by: str = ""
     """Column of the key whose values are groups of related rows in these comparisons, such as date. Empty: rows are
     independent. With groups, a shadow of few days decides nothing."""

@@ -1,8 +1,8 @@
-"""Pair the requests that both variants of an endpoint answered: those with the same body.
+"""Pair the requests that both variants of an endpoint answered, by their bodies.
 
-Data capture gives each record an event id of its own, and only some clients send an inference id. But a copy has the
-same bytes as its request. If a body was sent several times, its answers are paired in the order of the files. The
-order has no effect on the result, because equal rows have equal scores.
+Data capture gives each record its own event id, and only some clients send an inference id. But the copy that the
+shadow variant gets has the same bytes as the request. If a body was sent several times, its answers are paired in the
+order of the files. The order has no effect on the result, because equal rows have equal scores.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class ShadowAnswer(NamedTuple):
 
     scores: list[Any]
     latency_ms: float | None
-    """Milliseconds that the scores took; None if the answer does not say it."""
+    """Milliseconds that the scores took; None if the answer does not contain this time."""
 
 
 class ShadowScores(NamedTuple):
@@ -61,7 +61,7 @@ class ShadowScores(NamedTuple):
     answers_by_body: Mapping[bytes, deque[ShadowAnswer]]
     """Maps the digest of each request to its answers."""
     lines: int
-    """Captured lines of the shadow variant, those without scores included."""
+    """Number of captured lines of the shadow variant, including lines without scores."""
 
 
 @dataclass
@@ -69,7 +69,7 @@ class Pairs:
     """The rows that both versions scored. All lists have the same order."""
 
     requests: int = 0
-    """Requests that both versions answered with scores."""
+    """Number of requests that both versions answered with scores."""
     champion: list[Any] = field(default_factory=list)
     """The champion's score of each row: a number, or a probability for each class."""
     challenger: list[Any] = field(default_factory=list)
@@ -78,7 +78,7 @@ class Pairs:
     text_rows: list[bool] = field(default_factory=list)
     """Whether the values of each row are text, as in CSV."""
     latencies_ms: list[tuple[float, float]] = field(default_factory=list)
-    """Milliseconds that the champion's and the challenger's scores took, of each request whose answers both say it."""
+    """Milliseconds that the champion's and the challenger's scores took, for each request with both times."""
 
     def get_times(self) -> PairedTimes:
         """Return the times of the scores, request by request, in the order in which the requests were captured."""
@@ -86,7 +86,7 @@ class Pairs:
         return PairedTimes(times[:, 0], times[:, 1])
 
     def tabulate(self) -> tuple[Scores, Scores]:
-        """Return the scores of the champion and of the challenger, with equal columns if there are classes.
+        """Return the scores of the champion and of the challenger; if there are classes, with the same columns.
 
         Raises:
             DataError: the classes cannot be compared: for example, only one version names them. A retry cannot help.
@@ -96,9 +96,10 @@ class Pairs:
         champion = _tabulate_classes("the champion", self.champion)
         challenger = _tabulate_classes("the challenger", self.challenger)
         if not champion.columns.intersection(challenger.columns).size:
-            both = [", ".join(sorted(frame.columns)[:5]) for frame in (champion, challenger)]
+            class_names = [", ".join(sorted(frame.columns)[:5]) for frame in (champion, challenger)]
             raise DataError(
-                f"the champion's scores have the classes {both[0]}, the other version's {both[1]}: none is equal."
+                f"the champion's scores have the classes {class_names[0]}, the other version's {class_names[1]}: "
+                "none is equal."
             )
         classes = sorted({*champion.columns, *challenger.columns})
         return champion.reindex(columns=classes, fill_value=0.0), challenger.reindex(columns=classes, fill_value=0.0)
@@ -203,7 +204,7 @@ def _digest(request: UnparsedRequest) -> bytes:
 
 
 def _parse_rows(request: UnparsedRequest, count: int) -> Table:
-    """Return the rows by column name; empty rows if the body has none, or another number of rows."""
+    """Return the rows by column name; `count` empty rows if the body does not have `count` rows by column name."""
     try:
         table = parse_table(request.body, request.content_type)
     except ValueError:

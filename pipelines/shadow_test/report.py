@@ -17,10 +17,13 @@ from pipelines.shadow_test.pairs import Scores
 from pipelines.system.files import replace_folder
 
 PAGE = "shadow.html"
+"""Name of the page, and of its template."""
 BINS = 30
+"""Number of bars of a histogram."""
 MAX_POINTS = 5_000
-"""Most rows in the chart that compares rows: the first ones."""
+"""Largest number of rows in the chart that compares single rows. The first rows are drawn."""
 SIGNS = {"passed": "✓", "failed": "✗", "undecided": "?", "reported": "·"}
+"""Maps the outcome of a check to its sign on the page."""
 
 
 def write_report(
@@ -51,7 +54,7 @@ def _draw_scores(scores: tuple[Scores, Scores], versions: tuple[str, str]) -> An
     champion, challenger = scores
     if isinstance(champion, pd.DataFrame) and isinstance(challenger, pd.DataFrame):
         _draw_classes(score_axis, champion, challenger, names)
-        champion, challenger = (side.to_numpy().max(axis=1) for side in (champion, challenger))
+        champion, challenger = (frame.to_numpy().max(axis=1) for frame in (champion, challenger))
         label = "probability of the predicted class"
     else:
         _draw_histograms(score_axis, np.asarray(champion), np.asarray(challenger), names)
@@ -75,11 +78,11 @@ def _draw_histograms(axis: Axes, champion: Array, challenger: Array, names: tupl
 
 def _draw_classes(axis: Axes, champion: pd.DataFrame, challenger: pd.DataFrame, names: tuple[str, str]) -> None:
     positions = np.arange(champion.shape[1])
-    for side, name, color, shift in zip(
+    for probabilities, name, color, shift in zip(
         (champion, challenger), names, (CHAMPION_COLOR, CANDIDATE_COLOR), (-0.2, 0.2), strict=True
     ):
-        counts = np.bincount(side.to_numpy().argmax(axis=1), minlength=len(positions))
-        axis.bar(positions + shift, counts / len(side), 0.4, color=color, label=name)
+        counts = np.bincount(probabilities.to_numpy().argmax(axis=1), minlength=len(positions))
+        axis.bar(positions + shift, counts / len(probabilities), 0.4, color=color, label=name)
     axis.set_xticks(positions, [str(name)[:32] for name in champion], rotation=30, ha="right")
     axis.set_title("Predicted classes of the same rows", loc="left", fontsize=11)
     axis.set_ylabel("share of rows")

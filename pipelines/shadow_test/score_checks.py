@@ -49,7 +49,8 @@ def check_agreement(task: Task, champion: Scores, challenger: Scores, limits: Sh
 def check_drift(champion: Scores, challenger: Scores, limits: ShadowLimits) -> Check:
     """Check whether the distribution of the scores differs, as `drift` does: by effect and p-value.
 
-    The p-value is that for two independent samples. Here both samples are the same rows, so it tends to be too large.
+    The p-value is computed as for two independent samples. Here both samples are of the same rows, so the p-value tends
+    to be too large.
     """
     name = "drift of the scores (PSI)"
     findings = {finding.measure: finding for finding in examine_column(count_scores(champion, challenger))}
@@ -66,10 +67,10 @@ def check_drift(champion: Scores, challenger: Scores, limits: ShadowLimits) -> C
 def count_scores(champion: Scores, challenger: Scores) -> ComparedColumn:
     """Count the scores of both versions in bins of the champion's scores, or the predicted classes if there are any."""
     if isinstance(champion, pd.DataFrame) and isinstance(challenger, pd.DataFrame):
-        # The last bin is that of unseen values.
+        # The last bin counts unseen values, and there are none.
         counts = (
-            Counts(np.append(np.bincount(side.to_numpy().argmax(axis=1), minlength=side.shape[1]), 0))
-            for side in (champion, challenger)
+            Counts(np.append(np.bincount(frame.to_numpy().argmax(axis=1), minlength=frame.shape[1]), 0))
+            for frame in (champion, challenger)
         )
         return ComparedColumn("score", "category", next(counts), next(counts))
     edges = np.unique(np.quantile(champion, np.linspace(0, 1, BINS + 1)))
@@ -83,12 +84,12 @@ def _count(edges: Array, scores: Scores) -> Counts:
 def _check_share(name: str, is_same: Array, limits: ShadowLimits) -> Check:
     share, rows = float(is_same.mean()), len(is_same)
     low, high = bound_share(share, rows, limits.alpha)
-    return check_lower_bound(name, Estimate(share, low, high, 0.0, rows), limits.min_agreement, "rows")
+    return check_lower_bound(name, Estimate(share, low, high, se=0.0, rows=rows), limits.min_agreement, "rows")
 
 
 def _check_mean(name: str, differences: Array, bound: float, limits: ShadowLimits) -> Check:
     rows = len(differences)
-    error = float(np.std(differences, ddof=1)) / math.sqrt(rows) if rows > 1 else math.inf
+    standard_error = float(np.std(differences, ddof=1)) / math.sqrt(rows) if rows > 1 else math.inf
     mean = float(differences.mean())
-    estimate = Estimate.from_standard_error(mean, error, rows, limits.alpha, 0.0, math.inf)
+    estimate = Estimate.from_standard_error(mean, standard_error, rows, limits.alpha, lowest=0.0, highest=math.inf)
     return check_upper_bound(name, estimate, bound, "rows")

@@ -17,19 +17,19 @@ from pipelines.shadow_test.variant_metrics import STATISTICS, VariantMetrics
 def check_errors(champion: VariantMetrics, challenger: VariantMetrics, limits: ShadowLimits) -> Check:
     """Check that the challenger's share of failed requests is not larger than the champion's by more than the limit.
 
-    The interval is that of Clopper and Pearson for each share, at half of alpha (Bonferroni), so it is never too
-    narrow.
+    The interval of the increase combines the intervals of Clopper and Pearson for both shares, each at half of alpha
+    (Bonferroni). So it is never too narrow.
     """
     name = "increase of the share of errors"
     if not champion.invocations or not challenger.invocations:
         return _build_undecided_check(name, "CloudWatch counted no invocation")
-    (low, high), (champion_low, champion_high) = (
+    (challenger_low, challenger_high), (champion_low, champion_high) = (
         bound_share(metrics.errors / metrics.invocations, metrics.invocations, limits.alpha / 2)
         for metrics in (challenger, champion)
     )
     value = challenger.errors / challenger.invocations - champion.errors / champion.invocations
     rows = min(champion.invocations, challenger.invocations)
-    estimate = Estimate(value, low - champion_high, high - champion_low, 0.0, rows)
+    estimate = Estimate(value, challenger_low - champion_high, challenger_high - champion_low, se=0.0, rows=rows)
     check = check_upper_bound(name, estimate, limits.max_error_increase, "requests")
     counts = f"{challenger.errors} of {challenger.invocations} requests failed, and {champion.errors} of "
     return check.model_copy(
@@ -42,8 +42,9 @@ def check_latency(
 ) -> list[Check]:
     """Check the increase of the latency, by requests and by minutes, and report CloudWatch's statistics.
 
-    The time of the scores is compared request by request, if both versions' answers have it. The whole latency is
-    compared by the minutes of CloudWatch. If neither has enough pairs, there is one undecided check.
+    The time of the scores is compared request by request, if the answers of both versions contain it. The whole latency
+    is compared minute by minute, from CloudWatch. If neither comparison has enough pairs, there is one
+    undecided check.
 
     Args:
         requests: times of the scores of the requests that both versions answered with their times.
@@ -69,10 +70,14 @@ def check_latency(
 
 def pair_minutes(champion: VariantMetrics, challenger: VariantMetrics, statistic: str) -> PairedTimes:
     """Pair the statistics of the minutes in which both versions answered. The champion's requests are the weights."""
-    before, after = champion.latency_by_time.get(statistic, {}), challenger.latency_by_time.get(statistic, {})
-    times = sorted(before.keys() & after.keys())
-    values = np.array([(*before[time], after[time].value) for time in times], dtype=float).reshape(len(times), 3)
-    return PairedTimes(values[:, 0], values[:, 2], values[:, 1])
+    champion_points = champion.latency_by_time.get(statistic, {})
+    challenger_points = challenger.latency_by_time.get(statistic, {})
+    times = sorted(champion_points.keys() & challenger_points.keys())
+    rows = [
+        (champion_points[time].value, challenger_points[time].value, champion_points[time].requests) for time in times
+    ]
+    values = np.array(rows, dtype=float).reshape(len(times), 3)
+    return PairedTimes(values[:, 0], values[:, 1], weights=values[:, 2])
 
 
 def _check_increase(name: str, times: PairedTimes, limits: ShadowLimits) -> Check:
@@ -86,10 +91,11 @@ def _check_increase(name: str, times: PairedTimes, limits: ShadowLimits) -> Chec
 def _report_latency(champion: VariantMetrics, challenger: VariantMetrics) -> list[Check]:
     checks = []
     for statistic in STATISTICS:
-        before, after = champion.latency_ms.get(statistic), challenger.latency_ms.get(statistic)
-        if before is not None and after is not None:
+        champion_ms, challenger_ms = champion.latency_ms.get(statistic), challenger.latency_ms.get(statistic)
+        if champion_ms is not None and challenger_ms is not None:
             name = f"latency ({statistic}), ms"
-            checks.append(report_value(name, f"{name} is {after:.6g}; the champion's is {before:.6g}", after))
+            reason = f"{name} is {challenger_ms:.6g}; the champion's is {champion_ms:.6g}"
+            checks.append(report_value(name, reason, challenger_ms))
     return checks
 
 

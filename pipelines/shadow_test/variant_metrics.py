@@ -14,17 +14,17 @@ from pipelines.system.aws_errors import translate_aws_errors
 
 MINUTE = dt.timedelta(minutes=1)
 MAX_PERIOD_S = 86_400
-"""Longest period of a statistic, seconds: the longest one that CloudWatch keeps percentiles of."""
+"""Longest period of a statistic, seconds: CloudWatch has no percentiles of longer periods."""
 STATISTICS = ("Average", "p50", "p99")
 """Statistics of the latency, as `VariantMetrics` has them."""
 
 
 MAX_POINTS = 1_440
-"""Largest number of data points in an answer of CloudWatch."""
+"""Largest number of data points in one response of CloudWatch."""
 
 
 class LatencyPoint(NamedTuple):
-    """A statistic of the latency in a minute, or in a few minutes of a long shadow."""
+    """A statistic of the latency in a minute; in a long shadow, in a few minutes."""
 
     value: float
     """Milliseconds."""
@@ -42,8 +42,8 @@ class VariantMetrics:
     latency_ms: dict[str, float]
     """Maps each statistic to the model's latency, milliseconds; empty without invocations."""
     latency_by_time: dict[str, dict[dt.datetime, LatencyPoint]] = field(default_factory=dict)
-    """Maps each statistic to its values by the minute in which they begin; a shadow of more than a day has longer
-    periods than minutes."""
+    """Maps each statistic to its values, by the beginning of each value's period. A period is a minute, but longer in a
+    shadow of more than a day."""
 
 
 def read_variant_metrics(endpoint: str, variant: str, period: Period) -> VariantMetrics:
@@ -68,8 +68,8 @@ class _MetricReader:
         begin = period.since.replace(second=0, microsecond=0)
         end = period.until.replace(second=0, microsecond=0) + MINUTE
         seconds = int((end - begin).total_seconds())
-        self.point_s = 60 * -(-seconds // (60 * MAX_POINTS))
-        """Seconds of a data point: a minute, unless there were too many points."""
+        self.point_s = 60 * -(-seconds // (60 * MAX_POINTS))  # rounded up to whole minutes
+        """Seconds of a data point: a minute, or more if the points would otherwise be more than `MAX_POINTS`."""
         self._request = {
             "Namespace": "AWS/SageMaker",
             "Dimensions": [
@@ -86,9 +86,10 @@ class _MetricReader:
         return int(sum(point["Sum"] for point in points))
 
     def read_latency(self, period_s: int | None = None) -> dict[str, dict[dt.datetime, LatencyPoint]]:
-        """Return the statistics of the latency in each period, by its beginning; by default one period for up to a day.
+        """Return the statistics of the latency in each period, by the beginning of the period.
 
-        CloudWatch keeps percentiles of a period of up to a day.
+        Args:
+            period_s: seconds of a period, whole minutes; None: the whole time, or a day if the time is longer.
         """
         fields = {"Period": period_s} if period_s else {}
         values: dict[str, dict[dt.datetime, LatencyPoint]] = {}

@@ -1,12 +1,13 @@
 """Fine-tune a language model with LoRA or as a whole: a SageMaker script-mode script for one or several hosts.
 
 Reads SM_CHANNEL_MODEL (a model folder in the format of Hugging Face), SM_CHANNEL_TRAIN and, if there is one,
-SM_CHANNEL_VALIDATION (JSON lines). Writes the adapter or the model to SM_MODEL_DIR, and the record to
-SM_OUTPUT_DATA_DIR. Keeps checkpoints in SM_CHECKPOINT_DIR (/opt/ml/checkpoints if it is not set). A training that was
+SM_CHANNEL_VALIDATION (JSON lines). Writes the adapter or the model to SM_MODEL_DIR, and the record of the training to
+SM_OUTPUT_DATA_DIR. Writes checkpoints to SM_CHECKPOINT_DIR (/opt/ml/checkpoints if it is not set). A training that was
 stopped at any moment resumes from its last checkpoint, also with another number of hosts or GPUs.
 
-Each process has all documents, and computes every n-th sequence of a step. The order of the sequences follows from the
-seed and the epoch, so the training is the same for any number of processes, except for the order of additions.
+Each process has all documents; each of n processes computes every n-th sequence of a step. The order of the sequences
+follows from the seed and the epoch, so the training is the same for any number of processes, except for the order of
+additions.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ except ImportError as missing:
 
 
 class FineTuning:
-    """Train a language model step by step; all processes make the same steps."""
+    """Train a language model step by step; all processes do the same steps."""
 
     def __init__(self, args: Hyperparameters, folders: JobFolders, processes: Processes, stop: StopSignal) -> None:
         self.args, self.folders, self.processes, self.stop = args, folders, processes, stop
@@ -100,7 +101,7 @@ class FineTuning:
         return data
 
     def _build_model(self) -> Any:
-        """Return the whole model on the CPU, with the weights that are trained."""
+        """Return the whole model on the CPU; with LoRA, it also has the adapter's weights, which are trained."""
         args, dtype = self.args, distribution.choose_dtype(self.args)
         model = base_model.load_model(self.folders.base_model, dtype, self.tokenizer, args.sequence_length)
         if args.gradient_checkpointing:
@@ -114,7 +115,7 @@ class FineTuning:
         return tracker
 
     def _find_flops(self) -> tuple[float, float]:
-        """Return the operations of the model for a token, and the peak of the GPU; 0: unknown."""
+        """Return the model's operations for a token, and the GPU's peak of operations a second; 0: unknown."""
         if self.processes.device.type != "cuda":
             return 0.0, 0.0
         parameters = sum(weight.numel() for weight in self.model.parameters())
@@ -125,7 +126,7 @@ class FineTuning:
         """Put the newest checkpoint into model and optimizer, and return its step; 0 if there is none.
 
         Raises:
-            DataError: the checkpoint is that of another model. A retry cannot help.
+            DataError: the checkpoint belongs to another model. A retry cannot help.
         """
         checkpoint = self.checkpoints.restore()
         if not checkpoint:
@@ -153,7 +154,7 @@ class FineTuning:
         return collect_state(self.model, self.optimizer, trainable_only=self.args.is_lora)
 
     def _read_steps(self, first: int) -> Iterator[tuple[Sequence[int], list[Batch]]]:
-        """Yield what is left of the training: the sequences of each step, and this process's share of them."""
+        """Yield the steps from `first`: the sequences of each step, and this process's share of them."""
         for step in range(first, self.schedule.steps):
             sequences = self.schedule.choose(step)
             yield sequences, self.data.build_parts(sequences)
@@ -163,17 +164,19 @@ class FineTuning:
 
         Args:
             step: number of the step, from 0.
-            sequences: numbers of its sequences, those of all processes.
+            sequences: numbers of the sequences of the step, of all processes.
             parts: this process's share of each part of the step.
         """
         args, processes = self.args, self.processes
-        # Dropout follows from the step, so that a training that resumes has the same.
+        # The seed follows from the step, so that a resumed training has the same dropout. With these factors, different
+        # steps and processes have different seeds.
         torch.manual_seed((args.seed * 1_000_003 + step) * 10_007 + processes.rank)
         target_count = self.data.count_targets(sequences)
         for number, batch in enumerate(parts):
             with distribution.exchange_gradients(self.model, is_last=number == len(parts) - 1):
                 loss = self._compute_loss(batch)
-                # The processes average their gradients, so the sum of all losses is divided by their targets alone.
+                # The processes average their gradients. The factor `processes.count` turns this average into the sum;
+                # the division turns the sum into the mean of the step's targets.
                 (loss * processes.count / target_count).backward()
             self.progress.add(float(loss.detach()), batch)
         if args.max_gradient_norm:
@@ -184,7 +187,7 @@ class FineTuning:
         self.optimizer.zero_grad()
 
     def _compute_logits(self, batch: Batch) -> torch.Tensor:
-        """Return the logits of a batch. Without mask and cache, the positions tell where a document begins."""
+        """Return the logits of a batch. The model gets no mask and no cache: positions say where a document begins."""
         with distribution.cast_computation(self.args, self.processes.device):
             output = self.model(input_ids=batch.tokens, position_ids=batch.positions, use_cache=False)
         logits: torch.Tensor = output.logits
@@ -202,7 +205,7 @@ class FineTuning:
             raise DataError(f"the loss is not a number in step {step}.", "Lower learning_rate, or use precision=fp32.")
 
     def _report(self, step: int) -> None:
-        """Add the metrics since the last line to the record and the log; after an epoch, also the validation loss."""
+        """Add the metrics since the last report to record and log; after the last step, also the validation loss."""
         metrics = self.progress.summarize()
         metrics["learning_rate"] = compute_rate(step - 1, self.schedule.steps, self.args)
         if self.validation and step == self.schedule.steps:
@@ -235,7 +238,7 @@ class FineTuning:
     def _write_model(self) -> None:
         """Write the adapter or the model, the tokenizer and training.json; only the first process writes."""
         weights = collect_weights(self.model, trainable_only=self.args.is_lora)
-        share = self.data_wait.find_largest_share()
+        wait_share = self.data_wait.find_largest_share()
         if not self.processes.is_first:
             return
         results = {name: value for name, value in self.tracker.rounds[-1].items() if name != "round"}
@@ -250,7 +253,7 @@ class FineTuning:
         adapters.save_model(distribution.find_inner_model(self.model), weights, self.folders.model)
         self.tokenizer.save_pretrained(self.folders.model)
         write_json(self.folders.model / "training.json", description)
-        self.tracker.finish(results | self.data_wait.report(share))
+        self.tracker.finish(results | self.data_wait.report(wait_share))
 
     def _print(self, line: str) -> None:
         if self.processes.is_first:

@@ -1,8 +1,8 @@
 """Train the network on all processes of the job, with checkpoints from which any number of hosts can resume.
 
-A batch has the same rows in the same order on any number of processes: each takes every n-th row of it. The order of
-rows depends on the seed and the epoch only. So the number of hosts changes the model by rounding only, and a training
-resumes with the batch that came next.
+A batch has the same rows in the same order on any number of processes: each of n processes computes every n-th row of
+the batch. The order of rows depends on the seed and the epoch only. So the number of hosts changes the model by
+rounding only, and a training resumes with the batch after its last checkpoint.
 
 The module is part of the training job's bundle, so it imports torch, pandas and files of the bundle.
 """
@@ -39,7 +39,8 @@ DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 """Maps the hyperparameter `precision` to the type of the layers' inputs and outputs. Weights and optimizer are
 always fp32."""
 SCORES_FILE, SAMPLE_ROWS = "scores.parquet", 1_000
-"""Output file with the scores of this many validation rows. The gate compares them with those of the served model."""
+"""Output file with the scores of the first `SAMPLE_ROWS` validation rows. The gate compares them with the scores of the
+served model."""
 
 
 Batch = tuple[Tensor, Tensor, Tensor]
@@ -122,7 +123,7 @@ class Training:
         return Model(network.eval(), self.inputs)
 
     def _run_epoch(self) -> None:
-        """Train on what is left of an epoch, and report its metrics."""
+        """Train on the remaining rows of an epoch, and report the metrics of the epoch."""
         state = self.state
         order = self._draw_order(state["epoch"])
         for rows, batches in self.data_wait.watch(self._read_updates(order)):
@@ -133,7 +134,7 @@ class Training:
                 self._save_or_stop()
         name = METRICS[self.inputs.task]
         losses = {"train": state["loss"] / len(order), "validation": self._measure_validation()}
-        metrics = {f"{part}-{name}": compute_metric(self.inputs, loss) for part, loss in losses.items()}
+        metrics = {f"{channel}-{name}": compute_metric(self.inputs, loss) for channel, loss in losses.items()}
         self.tracker.add_round(state["epoch"], metrics)
         if self.processes.is_first:
             text = "\t".join(f"{key}:{value:.6f}" for key, value in metrics.items())
@@ -142,7 +143,7 @@ class Training:
         self._save_or_stop()
 
     def _read_updates(self, order: Tensor) -> Iterator[tuple[list[int], list[Batch]]]:
-        """Yield what is left of an epoch: for each update the rows of its batches, and this process's share of them."""
+        """Yield, for each remaining update of an epoch, the number of rows of each batch, and this process's shares."""
         update_rows, processes = self.args.batch_rows * self.args.accumulation, self.processes
         for rows in order[self.state["row"] :].split(update_rows):
             batches = rows.split(self.args.batch_rows)
@@ -161,9 +162,10 @@ class Training:
         """
         processes, loss_sum = self.processes, torch.zeros((), device=self.processes.device)
         for number, (numbers, codes, labels) in enumerate(batches, 1):
-            with synchronize(self.model, number == len(batches)):
+            with synchronize(self.model, is_last=number == len(batches)):
                 loss = compute_loss(self.inputs.task, self._compute_output(numbers, codes), labels)
-                # DDP and FSDP take the mean of the gradients of the processes, so the sum has to be divided by rows.
+                # DDP and FSDP average the gradients of the processes. The factor `processes.count` turns this average
+                # into the sum; the division turns the sum into the mean of the update's rows.
                 self.scaler.scale(loss * (processes.count / sum(rows))).backward()
             loss_sum += loss.detach()
         self.scaler.unscale_(self.optimizer)
@@ -177,7 +179,7 @@ class Training:
 
     def _check_numbers(self, loss: float, gradient: float) -> None:
         """Check loss and gradient before they change a weight, so that no checkpoint has a weight that is no number."""
-        # With fp16, a gradient may overflow; the scaler then leaves out the update, and scales less.
+        # With fp16, a gradient may overflow; the scaler then skips the update, and lowers its scale.
         is_gradient_wrong = not math.isfinite(gradient) and not self.scaler.is_enabled()
         if not math.isfinite(loss) or is_gradient_wrong:
             name, value = ("gradient", gradient) if math.isfinite(loss) else ("loss", loss)
@@ -212,10 +214,10 @@ class Training:
         return torch.randperm(len(self.rows), generator=generator)
 
     def _restore(self) -> None:
-        """Put back the newest checkpoint, if there is one.
+        """Restore the newest checkpoint, if there is one.
 
         Raises:
-            DataError: the checkpoint is that of another model. A retry cannot help.
+            DataError: the checkpoint belongs to another model. A retry cannot help.
         """
         checkpoint = self.checkpoints.restore()
         if checkpoint is None:
@@ -242,9 +244,9 @@ class Training:
         is_due = self.checkpoints.is_due() or (interval and self.state["updates"] % interval == 0)
         exit_code, is_due_anywhere = self.processes.find_largest(self.stop_signal.exit_code, int(is_due))
         if exit_code or is_due_anywhere:
-            features = {"features": self.inputs.features, "scaler": self.scaler.state_dict()}
+            model_state = {"features": self.inputs.features, "scaler": self.scaler.state_dict()}
             records = {"rounds": self.tracker.rounds, "data_wait": self.data_wait.state_dict()}
-            state = {**self.state, **features, **records}
+            state = {**self.state, **model_state, **records}
             self.checkpoints.save(self.state["updates"], collect_state(self.model, self.optimizer), state)
             self.tracker.flush()  # after the checkpoint, so that a slow MLflow server does not delay it
             sys.stdout.flush()
@@ -287,10 +289,10 @@ def fit(
         tracker.start({**hyperparameters, "processes": processes.count})
         training = Training(args, identity, processes, tracker, stop_signal)
         model = training.run()
-        share = training.data_wait.find_largest_share()
+        wait_share = training.data_wait.find_largest_share()
         if model:
             model.save(args.model_dir)
             rows = read_channel(args.validation)[0].head(SAMPLE_ROWS)[list(model.inputs.features)]
             rows.join(tabulate_scores(model.score(rows))).to_parquet(args.output_data_dir / SCORES_FILE)
             results = {f"last_{name}": value for name, value in tracker.rounds[-1].items() if name != "round"}
-            tracker.finish(results | training.data_wait.report(share))
+            tracker.finish(results | training.data_wait.report(wait_share))

@@ -34,15 +34,15 @@ SCORED_ROWS = 8_192
 
 @dataclass(frozen=True)
 class Inputs:
-    """The columns that the network reads, with what they were in the training data.
+    """The columns that the network reads, with their categories, means and deviations in the training data.
 
     Attributes:
         features: name to kind, 'number' or 'category'.
         label: name of the label's column.
         task: 'binary', 'multiclass' or 'regression'.
         categories: feature to its categories, for each feature of kind 'category'.
-        centers: feature to its mean, for each feature of kind 'number'; also of the label in a regression.
-        scales: feature to its standard deviation, 1 if that is 0.
+        centers: feature to its mean, for each feature of kind 'number'; in a regression, also the label to its mean.
+        scales: standard deviations of the columns in `centers`; 1 instead of 0.
         classes: names of the classes of a multiclass model; empty for others.
         hidden: widths of the hidden layers.
         embedding: width of the vector of a category.
@@ -134,7 +134,7 @@ class Inputs:
 
 
 class Network(nn.Module):
-    """Embeddings of the categories, then hidden layers. Normalization is by row, so any division of a batch works."""
+    """Embeddings of the categories, then hidden layers. Rows are normalized alone, so any division of a batch works."""
 
     def __init__(self, inputs: Inputs) -> None:
         super().__init__()
@@ -159,7 +159,7 @@ class Network(nn.Module):
 
 
 def compute_loss(task: str, output: Tensor, label: Tensor) -> Tensor:
-    """Return the sum of the losses of the rows; the caller divides by the number of rows of all processes."""
+    """Return the sum of the losses of the rows; the caller divides it by the number of rows of all processes."""
     if task == "multiclass":
         return nn.functional.cross_entropy(output, label, reduction="sum")
     if task == "regression":
@@ -183,11 +183,11 @@ class Model:
         """Score each row: a probability, a number, or for several classes a frame with a column for each class."""
         numbers, codes = self.inputs.encode(frame)
         with torch.inference_mode():
-            parts = [
+            outputs = [
                 self.network(numbers[start : start + SCORED_ROWS], codes[start : start + SCORED_ROWS]).double()
                 for start in range(0, max(len(frame), 1), SCORED_ROWS)
             ]
-        output = torch.cat(parts)
+        output = torch.cat(outputs)
         if self.inputs.task == "multiclass":
             return pd.DataFrame(output.softmax(1).numpy(), frame.index, self.inputs.classes)
         if self.inputs.task == "regression":
@@ -198,11 +198,11 @@ class Model:
     def importance(self) -> dict[str, float]:
         """Return each feature's share of the absolute weights of the first layer, largest first.
 
-        The inputs are standardized, so the weights can be compared. It is a hint, and no measure of what is lost
-        without a feature.
+        The inputs are standardized, so the weights can be compared. A share is a hint: it does not measure how much
+        worse the model would be without the feature.
         """
-        first = self.network.blocks[0][0] if len(self.network.blocks) else self.network.output
-        sizes = first.weight.detach().abs().sum(0).tolist()
+        first_layer = self.network.blocks[0][0] if len(self.network.blocks) else self.network.output
+        sizes = first_layer.weight.detach().abs().sum(0).tolist()
         numbers, width = self.inputs.numbers, self.inputs.embedding
         totals = {name: sizes[index] + sizes[len(numbers) + index] for index, name in enumerate(numbers)}
         for index, name in enumerate(self.inputs.categories):
@@ -224,7 +224,7 @@ def load(folder: Path) -> Model:
 
     Raises:
         FileNotFoundError: a file of the model is missing.
-        RuntimeError: the weights are those of other layers.
+        RuntimeError: the weights do not fit the layers.
     """
     inputs = Inputs(**json.loads((folder / INPUTS_FILE).read_text(encoding="utf-8")))
     network = Network(inputs)

@@ -1,8 +1,8 @@
 """Train a small network with torch on one host or several: a SageMaker script-mode script that torchrun starts.
 
-Reads SM_CHANNEL_TRAIN and SM_CHANNEL_VALIDATION (data.parquet, with its columns described in the metadata). Writes
-SM_MODEL_DIR and SM_OUTPUT_DATA_DIR, and keeps checkpoints in SM_CHECKPOINT_DIR. `fit` trains, and `model` has the
-network. Without torchrun, the script trains in one process.
+Reads SM_CHANNEL_TRAIN and SM_CHANNEL_VALIDATION (data.parquet, with its columns described in the metadata). Writes to
+SM_MODEL_DIR and SM_OUTPUT_DATA_DIR, and writes checkpoints to SM_CHECKPOINT_DIR. The module `fit` trains; the module
+`model` has the network. Without torchrun, the script trains in one process.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def check_torch() -> None:
     """Check that torch and safetensors are installed.
 
     Raises:
-        DataError: one of them is not. A retry cannot help.
+        DataError: one of them is not installed. A retry cannot help.
     """
     missing_packages = [name for name in ("torch", "safetensors") if find_spec(name) is None]
     if missing_packages:
@@ -87,7 +87,7 @@ def check_torch() -> None:
 
 
 def describe_error(error: Exception) -> str:
-    """Return an error on one line; it names the class, unless the text was written for people."""
+    """Return an error on one line. The line names the error's class, unless its text was written for people."""
     if isinstance(error, InvalidInput | LeewayError | HostsError):
         return " ".join(str(error).split())
     from pipelines.container.torch.processes import format_failure

@@ -34,13 +34,13 @@ class Query:
     column_types: Sequence[str]
     """DuckDB's types of these columns, in the same order."""
     sql: str
-    """Computes many rows, from the view `feature_query.ROWS`. Its rows have the order of the request."""
+    """Computes many rows, from the view `feature_query.ROWS`. The result has the order of the request."""
     one_row_sql: str
     """Computes one row, whose columns are the parameters $1, $2 and so on."""
     outputs: pa.Schema
     """Columns of the result after the row's position: features, then columns of the lookups' keys."""
     separate_sql: str | None = None
-    """Like `sql`, but each row is computed as if it were the only one; None if it is not known how to do that."""
+    """Like `sql`, but each row is computed as if it were the only one; None if no such SQL is known."""
 
     @property
     def are_rows_independent(self) -> bool:
@@ -55,9 +55,9 @@ class CompiledLookup:
     name: str
     """Name of the lookup."""
     group: str
-    """Name of its feature group."""
+    """Name of the lookup's feature group."""
     key_columns: Sequence[str]
-    """Columns of its key in the outputs of the query."""
+    """Columns of the lookup's key in the outputs of the query."""
     features: Mapping[str, float | str | None]
     """Maps each feature to its default; None is a missing value."""
     max_age_s: float
@@ -81,15 +81,15 @@ class CompiledFeatures:
     features: Mapping[str, str]
     """Maps each feature to its kind, number or category."""
     changed_features: Sequence[str]
-    """Features that have the name of a column, and other values than the column."""
+    """Features that have the same name as a column of the rows, but other values."""
     features_of_other_rows: Sequence[str]
-    """Features that depend on other rows, too."""
+    """Features of a row that also depend on other rows of the dataset."""
     query: Query
     """Computes all features from the rows."""
     lookups: Sequence[CompiledLookup] = ()
     """Features that are read in the online store; empty if all are computed from the rows."""
     lookup_query: Query | None = None
-    """Computes the features that no lookup has, and the keys of the lookups; None without lookups."""
+    """Computes the features that are not looked up, and the keys of the lookups; None without lookups."""
 
     def format(self) -> str:
         """Format as JSON. Equal values give equal texts.
@@ -130,7 +130,7 @@ def parse_compiled_features(text: str) -> CompiledFeatures:
                 "lookup_query": _parse_query(lookup_query) if lookup_query else None,
             }
         )
-    except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:  # Arrow raises an OSError
+    except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:  # OSError: a damaged schema
         raise ValueError(f"{FILE_NAME} cannot be read: {error}") from None
 
 
@@ -157,7 +157,7 @@ def _parse_query(values: dict[str, Any]) -> Query:
 
 
 def _format_schema(schema: pa.Schema) -> list[list[str]]:
-    """Return name and type of each column. The file has the type as text for people, and in Arrow's exact format."""
+    """Return the name of each column and, twice, its type: as text for people, and in Arrow's exact format."""
     return [
         [field.name, str(field.type), base64.b64encode(pa.schema([field]).serialize().to_pybytes()).decode()]
         for field in schema

@@ -12,11 +12,11 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 MODEL_CODE = "pipelines/defaults/serving.py"
-"""End of the path of the code with which MLflow would load the package: `load_model` does what this file does."""
+"""End of the path of the code with which MLflow would load the package: `load_model` does the same as that code."""
 DEFAULT_MODULE = "pipelines.defaults.model"
 """The module of models that only need xgboost's booster."""
 PANDAS_TYPES = {"double": "float64", "string": "object"}
-"""Maps the types of features for which MLflow's check of the types changes nothing to those of pandas."""
+"""Maps MLflow's types of features to pandas' types. Only the types whose values MLflow's check leaves as they are."""
 
 
 class FeatureType(NamedTuple):
@@ -62,8 +62,8 @@ class DirectModel:
 def load_model(package: Path) -> DirectModel | None:
     """Load the model of a package; None if only MLflow can load it.
 
-    MLflow has to load a package with code of its own, or with other features than numbers of 64 bits and texts, whose
-    types it checks. The folder `code` of the package must be on Python's path.
+    Only MLflow can load a package that has its own code, or a feature that is neither a 64-bit number nor a text.
+    MLflow checks the types of such features. The folder `code` of the package must be on Python's path.
 
     Args:
         package: folder of the package.
@@ -92,8 +92,8 @@ def _read_features(content: Mapping[str, Any]) -> list[Feature]:
 def _import_xgboost() -> None:
     """Import xgboost without scikit-learn, whose import takes four times as long as the rest of xgboost.
 
-    A booster does not need it. xgboost's own classes for scikit-learn, such as XGBClassifier, then refuse to work in
-    this process. If the process has imported either library, nothing is changed.
+    A booster does not need scikit-learn. xgboost's own classes for scikit-learn, such as XGBClassifier, then refuse to
+    work in this process. If the process has imported either library, nothing is changed.
     """
     if sys.modules.keys().isdisjoint({"sklearn", "xgboost"}):
         sys.modules["sklearn"] = None  # type: ignore[assignment]  # so `import sklearn` raises ImportError

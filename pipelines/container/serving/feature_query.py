@@ -39,12 +39,12 @@ def connect() -> duckdb.DuckDBPyConnection:
     connection.execute("SET disabled_optimizers = 'statistics_propagation'")
     connection.execute("SET enable_progress_bar_print = false")
     connection.execute("SET temp_directory = ''")
-    connection.execute("SET enable_external_access = false")  # after the others, because it forbids some of them
+    connection.execute("SET enable_external_access = false")  # the last one: it forbids some of the settings above
     return connection
 
 
 class FeatureQuery:
-    """A compiled query on a connection. Only one thread may use it.
+    """A compiled query on a connection. Only one thread may use the object.
 
     All statements are prepared, because DuckDB takes longer to plan the expression than to run it on a few rows. The
     values of a single row are passed as arguments. Many rows are passed as an Arrow table, which the statement reads at
@@ -73,7 +73,7 @@ class FeatureQuery:
             connection.execute(f"PREPARE {SEPARATE_ROWS} AS {query.separate_sql}")
 
     def compute(self, values: Mapping[str, Sequence[Any]], count: int) -> pa.Table:
-        """Return the outputs of the query for the rows of a request, in their order.
+        """Return the outputs of the query for the rows of a request, in the order of the rows.
 
         Args:
             values: the values of each of the query's columns, one for each row.
@@ -88,13 +88,15 @@ class FeatureQuery:
         return self._run(lambda: self._compute_many_rows(MANY_ROWS, values, count), count)
 
     def compute_separately(self, values: Mapping[str, Sequence[Any]], count: int) -> pa.Table:
-        """Return the outputs of the query for rows of several requests, byte-identical to those of each row alone.
+        """Return the outputs of the query for rows of several requests.
 
-        The query must have `separate_sql`. Args and errors: see `compute`.
+        The outputs of each row are byte-identical to the outputs of this row alone. The query must have
+        `separate_sql`. Args and errors: see `compute`.
         """
         return self._run(lambda: self._compute_many_rows(SEPARATE_ROWS, values, count), count)
 
     def _run(self, compute: Callable[[], pa.Table], count: int) -> pa.Table:
+        """Return the result of the argument `compute`, which must have `count` rows. Errors: see method `compute`."""
         try:
             features = compute()
         except duckdb.DataError as error:  # for example, a difference of years that does not fit into 32 bits
@@ -115,7 +117,7 @@ class FeatureQuery:
     def _compute_one_row(self, values: Mapping[str, Sequence[Any]]) -> pa.Table:
         # With arguments of other types than the parameters, DuckDB 2.0 would plan the statement again at each call.
         columns_and_types = zip(self.columns, self._query.column_types, strict=True)
-        arguments = ", ".join(_format(values[name][0], kind) for name, kind in columns_and_types)
+        arguments = ", ".join(_format(values[name][0], duckdb_type) for name, duckdb_type in columns_and_types)
         rows = self._connection.execute(f"EXECUTE {ONE_ROW}({arguments})").fetchall()
         outputs = self._query.outputs
         columns = list(zip(*rows, strict=True))[1:] if rows else [()] * len(outputs)
@@ -156,20 +158,20 @@ class _Rows:
         return self.table.__arrow_c_stream__(requested_schema)
 
 
-def _is_literal(kind: pa.DataType) -> bool:
+def _is_literal(arrow_type: pa.DataType) -> bool:
     """Return whether each value of the type can be written as text without a loss."""
     tests = (pa.types.is_integer, pa.types.is_float64, pa.types.is_boolean, pa.types.is_string, pa.types.is_date32)
-    return any(test(kind) for test in tests) or (pa.types.is_timestamp(kind) and kind.unit == "us")
+    return any(test(arrow_type) for test in tests) or (pa.types.is_timestamp(arrow_type) and arrow_type.unit == "us")
 
 
-def _format(value: Any, kind: str) -> str:
+def _format(value: Any, duckdb_type: str) -> str:
     """Format a value as SQL of one of DuckDB's types, without a loss. A literal is faster than a CAST."""
     if value is None:
-        return f"CAST(NULL AS {kind})"
-    if kind == "DOUBLE":
+        return f"CAST(NULL AS {duckdb_type})"
+    if duckdb_type == "DOUBLE":
         text = repr(float(value))
         return text if "e" in text else f"{text}e0"  # without an exponent, DuckDB reads a decimal, which it rounds
-    if kind == "INTEGER":
+    if duckdb_type == "INTEGER":
         return str(value)
     text = "'" + str(value).replace("'", "''") + "'"
-    return text if kind == "VARCHAR" else f"CAST({text} AS {kind})"
+    return text if duckdb_type == "VARCHAR" else f"CAST({text} AS {duckdb_type})"

@@ -23,7 +23,7 @@ def list_named_values(
         table: rows of a request.
         types: features with their types.
         ignored_columns: other columns that a row may have. They are not read.
-        hint: end of the message if a row has other columns.
+        hint: end of the message if a row lacks a feature or has an unknown column.
 
     Raises:
         BadRequest: a row lacks a feature, has an unknown column, or a value of another type. The message names row and
@@ -63,7 +63,7 @@ def check_float32_range(columns: Mapping[str, Sequence[Any]]) -> None:
     """Check that every number is in the range of a 32-bit float. Call it to explain why a model failed to score rows.
 
     Args:
-        columns: feature to the value of each row.
+        columns: maps each feature to its values, one for each row.
 
     Raises:
         BadRequest: a number is too large. The message names row and column.
@@ -80,7 +80,7 @@ def _convert(value: Any, type_name: str, column: str, number: int, is_text: bool
             return None
         raise BadRequest(f"row {number}, column {column}: a {type_name} must not be missing")
     convert = _CONVERTERS.get(type_name)
-    if convert is None:  # MLflow checks it
+    if convert is None:  # MLflow checks values of all other types
         return value
     try:
         return convert(_parse_text(value, type_name) if is_text else value)

@@ -34,9 +34,9 @@ class Outcome(StrEnum):
     MISSING = "missing"
     """The key is missing, or the store has no value for it."""
     TOO_OLD = "too_old"
-    """The partition of the value is too far before that of the row."""
+    """The partition of the value is too far before the row's partition."""
     TOO_NEW = "too_new"
-    """The value is that of the row's own partition or of a later one, which no prediction can know."""
+    """The value belongs to the row's own partition or to a later one, so it is not known before the prediction."""
     UNREACHABLE = "unreachable"
     """The store does not answer, or refuses the request."""
 
@@ -55,7 +55,7 @@ class LookupResult:
         return {name: _format_counts(Counter(outcomes)) for name, outcomes in self.outcomes.items()}
 
     def slice(self, begin: int, count: int) -> LookupResult:
-        """Return the features of some of the rows, from the position `begin`."""
+        """Return the features of `count` of the rows, from the position `begin`."""
         end = begin + count
         columns = {name: values[begin:end] for name, values in self.columns.items()}
         return LookupResult(columns, {name: values[begin:end] for name, values in self.outcomes.items()})
@@ -108,7 +108,8 @@ class LookupReader:
         Args:
             rows: one row of missing values.
         """
-        self._read({self.lookups[0].group: ["[]"]})  # a row without a key sends no request, so this connects
+        # This connects: `look_up` sends no request for a row without a key.
+        self._read({self.lookups[0].group: ["[]"]})
         result = self.look_up(rows, [dt.datetime.max.replace(tzinfo=dt.UTC)])
         self._counts.clear()
         self._latencies_s.clear()
@@ -155,6 +156,7 @@ class LookupReader:
     def _list_values(
         self, lookup: CompiledLookup, name: str, records: Sequence[Record | None]
     ) -> list[float | str | None]:
+        """Return a feature of each row: the value in the row's record, or the default if the row has none."""
         kind, default = self.kinds[name], lookup.features[name]
         if kind == "number" and default is not None:
             default = float(default)

@@ -25,8 +25,9 @@ class Rank(NamedTuple):
 def choose_type(accept: str, *offered_types: str) -> str:
     """Return the offered content type that the request prefers (RFC 9110, section 12.5.1).
 
-    It is the one with the largest `q`; of equal ones, the one that the header names first; then the one that is
-    offered first. Parameters other than `q`, such as `charset`, have no effect. An empty header accepts all types.
+    This is the type with the largest `q`; of types with an equal `q`, the one that the header names first; then the one
+    that is offered first. Parameters other than `q`, such as `charset`, have no effect. An empty header accepts all
+    types.
 
     Args:
         accept: header Accept of the request.
@@ -45,7 +46,7 @@ def choose_type(accept: str, *offered_types: str) -> str:
 
 
 def _parse_ranges(accept: str) -> dict[str, Rank]:
-    """Map each media range of the header to its rank. A `q` that is not valid counts as 1."""
+    """Map each media range of the header to its rank. A `q` that is not valid is ignored: 1 is used."""
     ranges: dict[str, Rank] = {}
     for number, part in enumerate(accept.lower().split(",")):
         media_range, *parameters = (text.strip() for text in part.split(";"))
@@ -56,6 +57,6 @@ def _parse_ranges(accept: str) -> dict[str, Rank]:
 
 
 def _find_rank(ranges: dict[str, Rank], media_type: str) -> Rank:
-    """Return the rank of the most specific range that has the type."""
+    """Return the rank of the most specific range that includes the type."""
     names = (media_type, f"{media_type.partition('/')[0]}/*", "*/*")
     return next((ranges[name] for name in names if name in ranges), Rank(0.0, 0))

@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Any
 
 KEY_FEATURE, TIME_FEATURE = "leeway_key", "leeway_event_time"
-"""Features of each group beside those of the lookup: the record's identifier, and its event time."""
+"""Features of each group besides the lookup's features: the identifier and the event time of a record."""
 MAX_IDENTIFIERS = 100
 """Largest number of records that one BatchGetRecord returns."""
 Identifiers = Mapping[str, Sequence[str]]
@@ -26,7 +26,7 @@ class Record:
     """A record of the online store."""
 
     event_time: dt.datetime
-    """Its event time, in UTC."""
+    """Event time of the record, in UTC."""
     values: Mapping[str, str]
     """The features that are not missing, as texts."""
 
@@ -36,8 +36,8 @@ class OnlineRecords:
 
     Args:
         timeout_s: longest time to connect, and to wait for each answer, seconds.
-        attempts: largest number of times that a request is sent if the store does not answer. With 1, it takes half the
-            CPU time.
+        attempts: largest number of times that a request is sent if the store does not answer. With 1, a request
+            takes half the CPU time, because `StoreConnection` sends it.
         connections: largest number of connections.
     """
 
@@ -55,12 +55,12 @@ class OnlineRecords:
         from botocore.exceptions import BotoCoreError, ClientError  # only a model with lookups needs boto3
         from urllib3.exceptions import HTTPError
 
-        pairs = iter([(group, identifier) for group, names in identifiers.items() for identifier in names])
+        pairs = iter([(group, identifier) for group in identifiers for identifier in identifiers[group]])
         records: dict[tuple[str, str], Record] = {}
         try:
             client = self._open_client()
-            while part := list(islice(pairs, MAX_IDENTIFIERS)):
-                records |= _parse_response(client.batch_get_record(Identifiers=_build_identifiers(part)))
+            while batch := list(islice(pairs, MAX_IDENTIFIERS)):
+                records |= _parse_response(client.batch_get_record(Identifiers=_build_identifiers(batch)))
         except ClientError as error:
             raise StoreError(f"the online store refused a request: {error}.") from None
         except (BotoCoreError, HTTPError) as error:
@@ -111,5 +111,6 @@ def _build_identifiers(pairs: Sequence[tuple[str, str]]) -> list[dict[str, Any]]
     for group, identifier in pairs:
         identifiers.setdefault(group, []).append(identifier)
     return [
-        {"FeatureGroupName": group, "RecordIdentifiersValueAsString": names} for group, names in identifiers.items()
+        {"FeatureGroupName": group, "RecordIdentifiersValueAsString": identifiers_of_group}
+        for group, identifiers_of_group in identifiers.items()
     ]

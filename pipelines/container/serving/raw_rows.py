@@ -22,9 +22,9 @@ class Kind(NamedTuple):
     name: str
     """Name in error messages."""
     check: Callable[[Any], Any]
-    """Returns the value, converted; raises a ValueError for another type."""
+    """Returns the converted value; raises a ValueError for a value of another kind."""
     parse: Callable[[str], Any]
-    """Parses a text, such as a value of a CSV, for `check`."""
+    """Parses a text, such as a value in a CSV body. `check` then gets the result."""
 
 
 class RawRows:

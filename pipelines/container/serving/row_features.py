@@ -1,4 +1,4 @@
-"""Turn the rows of a request into features: check the rows, compute features, and look up those of the online store."""
+"""Turn the rows of a request into features: check the rows, compute features, look up others in the online store."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pipelines.container.serving.tables import BadRequest, Table
 from pipelines.container.serving.values import build_array
 
 DATE, HOUR = "date", "hour"
-"""Columns of the partition of a row. Only rows of a dataset with partitions by hour have the second."""
+"""Columns of the partition of a row. Only rows of a dataset with partitions by hour have the column `hour`."""
 
 
 @dataclass(frozen=True)
@@ -28,9 +28,9 @@ class CheckedRows:
     """Rows of one or several requests, whose columns and types were checked."""
 
     values: Mapping[str, Sequence[Any]]
-    """Maps each column to its values, one for each row. Columns that not all rows have are left out."""
+    """Maps each column to its values, one for each row. A column that some row lacks is left out."""
     count: int
-    """Number of the rows."""
+    """Number of rows."""
     partition_starts: Sequence[dt.datetime] = ()
     """Beginning of the partition of each row, in UTC; empty if it is not needed, or the rows lack its columns."""
 
@@ -42,13 +42,14 @@ class CheckedRows:
 
 @dataclass(frozen=True)
 class ComputedRows:
-    """The features that are computed from the rows of a request, and the keys of those that are looked up."""
+    """The features that are computed from the rows of a request, and the keys of the features that are looked up."""
 
     table: pa.Table
+    """Computed features, and columns of the lookups' keys."""
     partition_starts: Sequence[dt.datetime] = ()
     """Beginning of the partition of each row, in UTC; empty if it is not needed, or the rows lack its columns."""
     key: Mapping[str, Sequence[Any]] = field(default_factory=dict)
-    """Maps each column of the key to its values, one for each row. Columns that not all rows have are left out."""
+    """Maps each column of the rows' key to its values, one for each row. A column that some row lacks is left out."""
 
     def slice(self, begin: int, count: int) -> ComputedRows:
         """Return `count` of the rows, from the position `begin`."""
@@ -58,13 +59,13 @@ class ComputedRows:
 
 
 class RowFeatures:
-    """Computes and looks up the features of rows. Only one thread at a time may use it; several may call `look_up`.
+    """Computes and looks up the features of rows. Only one thread at a time may use it, but several may call `look_up`.
 
     Args:
         compiled: how rows become features.
         connection: a connection that `feature_query.connect` opened, and that only this object uses.
         lookups: looks up features; None if all are computed from the rows.
-        has_keys: whether the results have the key and the partition of the rows too, if the rows have their columns.
+        has_keys: whether the results also have the key and the partition of the rows, where the rows have the columns.
 
     Raises:
         duckdb.Error: DuckDB cannot run the compiled SQL. A retry cannot help.
@@ -129,13 +130,13 @@ class RowFeatures:
         return query.are_rows_independent or (rows.count == 1 and query.separate_sql is not None)
 
     def compute_together(self, requests: Sequence[CheckedRows]) -> ComputedRows:
-        """Compute the features of several requests, in their order. `can_merge` is true for each.
+        """Compute the features of several requests, in the order of the requests.
 
         Args:
-            requests: requests with the same `CheckedRows.columns`.
+            requests: requests with the same `CheckedRows.columns`. `can_merge` must be true for each.
 
         Raises:
-            BadRequest: the features of one of them cannot be computed; a retry cannot help.
+            BadRequest: the features of one of the requests cannot be computed; a retry cannot help.
             FeatureError: the features drop or repeat rows; a retry cannot help.
         """
         values = {
@@ -150,11 +151,13 @@ class RowFeatures:
         return self.lookups.look_up(rows.table, rows.partition_starts) if self.lookups else None
 
     def join(self, rows: ComputedRows, lookup_result: LookupResult | None, names: Collection[str]) -> pa.Table:
-        """Return the features of these names, computed or looked up, in their order."""
-        kinds, other_columns = self.compiled.features, lookup_result.columns if lookup_result else {}
+        """Return the features of these names, computed or looked up, in the order of `names`."""
+        kinds, looked_up_columns = self.compiled.features, lookup_result.columns if lookup_result else {}
         return pa.table(
             {
-                name: build_array(kinds[name], other_columns[name]) if name in other_columns else rows.table[name]
+                name: build_array(kinds[name], looked_up_columns[name])
+                if name in looked_up_columns
+                else rows.table[name]
                 for name in names
             }
         )
@@ -194,6 +197,7 @@ class RowFeatures:
                 f"({_list_names(raw_names)}): send every feature of the model, or raw rows"
             )
         if feature_names or raw_names or not features <= names:
+            # Rows that lack a feature, and have no column of features alone, are raw rows.
             return bool(raw_names) or not feature_names
         if changed_features := compiled_features.changed_features:
             raise BadRequest(
@@ -208,14 +212,14 @@ class RowFeatures:
         return ComputedRows(features, rows.partition_starts, key)
 
     def _list_partition_starts(self, values: Mapping[str, Sequence[Any]]) -> list[dt.datetime]:
-        """Return the beginning of each row's partition.
+        """Return the beginning of each row's partition; empty if one is not known and no lookup needs it.
 
         Raises:
             BadRequest: lookups need the partition, and a row lacks its day or hour, or the hour is not 0 to 23.
         """
         starts = []
-        for number, parts in enumerate(zip(*(values[name] for name in self._partition_columns), strict=True), 1):
-            day, hour = parts if len(parts) > 1 else (*parts, 0)
+        for number, day_and_hour in enumerate(zip(*(values[name] for name in self._partition_columns), strict=True), 1):
+            day, hour = day_and_hour if len(day_and_hour) > 1 else (*day_and_hour, 0)
             if day is None or hour is None or not 0 <= hour <= 23:
                 if not self._needs_partition:
                     return []

@@ -20,7 +20,7 @@ USER_AGENT = "leeway"
 
 
 class StoreConnection:
-    """Sends requests of the configured account and region, each of them once. Threads may share it.
+    """Sends requests of the configured account and region, without retries. Threads may share it.
 
     As for boto3's clients, the environment and AWS's files of configuration say which address, region, credentials,
     proxy and certificates are used.
@@ -35,7 +35,7 @@ class StoreConnection:
 
     def __init__(self, timeout_s: float, connections: int) -> None:
         session = get_session()
-        client = session.create_client(SERVICE)  # it finds the address, and sends no request
+        client = session.create_client(SERVICE)  # finds the store's address; sends no request
         self._url, self._region = f"{client.meta.endpoint_url.rstrip('/')}/{OPERATION}", client.meta.region_name
         self._signing_name = client.meta.service_model.signing_name
         self._credentials = session.get_credentials()
@@ -61,7 +61,7 @@ class StoreConnection:
         body = json.dumps({"Identifiers": Identifiers}).encode()
         headers = {"Content-Type": "application/json", "User-Agent": USER_AGENT}
         request = AWSRequest("POST", self._url, headers, body)
-        # The credentials of a role are replaced before they expire.
+        # This call replaces the credentials of a role before they expire.
         credentials = self._credentials.get_frozen_credentials()
         SigV4Auth(credentials, self._signing_name, self._region).add_auth(request)
         response = self._pool.request("POST", self._url, body=body, headers=dict(request.headers.items()))
@@ -71,7 +71,7 @@ class StoreConnection:
 
 
 def _describe_error(response: BaseHTTPResponse) -> dict[str, str]:
-    """Return code and message of an error, as boto3 does. Something between client and store may send no JSON."""
+    """Return code and message of an error, as boto3 does. A proxy before the store may answer without JSON."""
     try:
         content = json.loads(response.data)
         code, message = content.get("__type"), content.get("message", content.get("Message"))

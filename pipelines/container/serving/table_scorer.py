@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipelines.container.serving.feature_values import check_float32_range
 
-if TYPE_CHECKING:  # a version that was registered without compiled features need not have pyarrow
+if TYPE_CHECKING:  # the container of a version without compiled features need not have pyarrow
     import pyarrow as pa
 
 MAX_ROWS = 1_000
@@ -50,13 +50,14 @@ class TableScorer:
             raise
 
     def can_score_columns(self, count: int) -> bool:
-        """Return whether so many rows can be scored without MLflow and pandas."""
+        """Return whether this number of rows can be scored without MLflow and pandas."""
         return self._score_columns is not None and count <= MAX_ROWS
 
     def score_columns(self, columns: Mapping[str, Sequence[Any]]) -> Any:
-        """Return what a call returns for these features: lists of Python values by name; None is a missing value.
+        """Return the scores of features, as `__call__` does. `can_score_columns` must be true for the number of rows.
 
-        `can_score_columns` must be true for the number of rows.
+        Args:
+            columns: maps each feature to its values, one for each row; None is a missing value.
 
         Raises:
             BadRequest: the model fails, and a number is too large for 32 bits. Other errors are the model's own.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 if TYPE_CHECKING:
     _ServerError = Exception
 else:
-    try:  # SageMaker's inference toolkit answers 500 to any other error, which counts for the alarms of a release
+    try:  # for any other error, SageMaker's inference toolkit answers 500, which can raise an alarm of a release
         from sagemaker_inference.errors import BaseInferenceToolkitError as _ServerError
     except ImportError:
         _ServerError = Exception
@@ -27,11 +27,11 @@ CSV = "text/csv"
 PARQUET = "application/vnd.apache.parquet"
 ARROW = "application/vnd.apache.arrow.stream"
 MAX_BYTES = 6 * 1024**2
-"""Largest body of a request by column name."""
+"""Largest body of a request by column name, bytes."""
 MAX_ROWS = 100_000
 """Largest number of rows of a request by column name."""
 MAX_EXPANDED_BYTES = 64 * 1024**2
-"""Largest size of the rows of a Parquet or Arrow body in memory."""
+"""Largest size in memory of the rows of a Parquet or Arrow body, bytes."""
 BATCH_ROWS = 64
 """Rows of a Parquet or Arrow body that are read at once: few, because one value can be as long as the body."""
 
@@ -43,7 +43,8 @@ Kind = Literal["raw", "features"]
 class BadRequest(ValueError, _ServerError):
     """The request is wrong, and a retry cannot help. `status_code` is the HTTP status of the answer.
 
-    SageMaker's inference toolkit also reads `message` and `phrase`, if this class is one of its own errors.
+    Where SageMaker's inference toolkit is installed, this class is one of its errors, of which it also reads `message`
+    and `phrase`.
     """
 
     def __init__(self, message: str, status_code: int = 400) -> None:
@@ -62,9 +63,14 @@ class Table(NamedTuple):
 
 
 def parse_table(body: bytes | str, content_type: str, *other_types: str) -> Table:
-    """Parse rows by column name. An error names the supported content types, with the caller's `other_types`.
+    """Parse rows by column name.
 
     The content type may have the parameter `rows`, as in `application/json; rows=raw`: see `Kind`.
+
+    Args:
+        body: body of the request.
+        content_type: content type of the request.
+        other_types: content types that the caller parses itself. An error names them, too, as supported.
 
     Raises:
         BadRequest: the content type is not supported, or the body is not of that type or too large.
@@ -105,7 +111,7 @@ def parse_lines(body: bytes | str) -> list[list[Any]]:
 
 def _parse_line(line: bytes, number: int) -> list[Any]:
     try:
-        row = json.loads(line)  # it accepts NaN; the check of the values refuses it, and names the column
+        row = json.loads(line)  # `loads` accepts NaN; the later check of the values refuses NaN, and names the column
     except (ValueError, RecursionError) as error:
         raise BadRequest(f"row {number} is not JSON: {' '.join(str(error).split())}") from error
     if not isinstance(row, list):
@@ -172,7 +178,7 @@ def _parse_arrow(data: bytes) -> Table:
 
 
 def _list_rows(batches: Iterable[Any]) -> Table:
-    """Return the rows of Arrow's batches. A small body can have many or long values: they are compressed."""
+    """Return the rows of Arrow's batches, and check their size: a small compressed body can have large rows."""
     rows: list[dict[str, Any]] = []
     size_bytes = 0
     for batch in batches:
@@ -181,7 +187,8 @@ def _list_rows(batches: Iterable[Any]) -> Table:
         for start in range(0, batch.num_rows, BATCH_ROWS):
             part = batch.slice(start, BATCH_ROWS)
             for name, column in zip(part.schema.names, part.columns, strict=True):
-                if hasattr(column, "dictionary_decode"):  # its rows share values, so nbytes would be too small
+                # Rows share the values of a dictionary, so nbytes would be too small.
+                if hasattr(column, "dictionary_decode"):
                     part = part.set_column(part.schema.get_field_index(name), name, column.dictionary_decode())
             size_bytes += part.nbytes
             _check_size(size_bytes)
@@ -195,8 +202,8 @@ def _check_schema(schema: Any) -> None:
     _check_names(schema.names)
     type_checks = (types.is_primitive, types.is_decimal, types.is_string, types.is_large_string, types.is_null)
     for field in schema:
-        kind = field.type.value_type if types.is_dictionary(field.type) else field.type
-        if not any(check(kind) for check in type_checks):
+        value_type = field.type.value_type if types.is_dictionary(field.type) else field.type
+        if not any(check(value_type) for check in type_checks):
             raise BadRequest(f"column {field.name} has the type {field.type}: send numbers, texts, dates or times")
 
 

@@ -24,7 +24,7 @@ def iterate_identifiers(key_columns: Sequence[str], rows: pa.Table | pa.RecordBa
 
 
 def format_values(values: Mapping[str, Any]) -> dict[str, str]:
-    """Format features as texts, from which `parse_value` reads the same bits. Missing ones are left out."""
+    """Format features as texts, from which `parse_value` reads the same bits. Missing values are left out."""
     return {name: _format(value) for name, value in values.items() if not _is_missing(value)}
 
 

@@ -1,1 +1,4 @@
-"""Find out when endpoints ran from SageMaker, CloudWatch and the models' histories; write their costs to the lake."""
+"""Find out when endpoints ran, and write their costs to the lake.
+
+The sources are SageMaker, CloudWatch and the events in the models' histories.
+"""

@@ -1,4 +1,4 @@
-"""Read from the models' histories which configuration each endpoint of Leeway had at which time."""
+"""Read from the models' histories which configuration each endpoint of Leeway had, and when."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class DeployedFleet:
 
     fleet: Fleet
     begin: dt.datetime
-    """When the deployment ended: the history does not record when it began."""
+    """When the deployment was complete: the history does not record when its instances started."""
     end: dt.datetime | None
-    """When another configuration replaced it, or the endpoint was deleted; None if there is no such event."""
+    """When the endpoint got another configuration, or was deleted; None if there is no such event."""
     is_replaced: bool
     """Whether the fleet ended because another configuration replaced it."""
     count: int
@@ -40,7 +40,7 @@ def read_deployments(lake: Lake | None = None) -> list[Event]:
 def list_deployed_fleets(events: Iterable[Event]) -> list[DeployedFleet]:
     """List the fleets of all deployments, oldest first.
 
-    Events of earlier versions of Leeway give no fleets, because they name neither the instances nor the memory.
+    Events of earlier versions of Leeway are left out, because they name neither the instances nor the memory.
     """
     events_by_endpoint: dict[tuple[str, str], list[Event]] = {}
     for event in events:
@@ -55,7 +55,7 @@ def _build_fleets(events: Iterable[Event]) -> Iterator[DeployedFleet]:
     current_fleet: DeployedFleet | None = None
     for event in events:
         if current_fleet and event.kind is Kind.DEPLOYED and event.evidence["config"] == current_fleet.fleet.config:
-            continue
+            continue  # the same configuration was deployed again, so its fleet still runs
         if current_fleet:
             yield replace(current_fleet, end=event.at, is_replaced=event.kind is Kind.DEPLOYED)
         current_fleet = None
@@ -70,7 +70,7 @@ def _build_fleets(events: Iterable[Event]) -> Iterator[DeployedFleet]:
 
 
 def find_end(events: Iterable[Event], fleet: Fleet, begin: dt.datetime) -> Event | None:
-    """Return the first event after a moment that says that a fleet ended; None if there is none."""
+    """Return the first event after `begin` that says that a fleet ended; None if there is none."""
     for event in events:
         if event.at <= begin or get_endpoint(event) != (fleet.region, fleet.endpoint):
             continue
@@ -88,9 +88,9 @@ def get_endpoint(event: Event) -> tuple[str, str]:
 
 
 def find_endpoint_project(project: str, model: str) -> str:
-    """Return the project that pays for an endpoint: `project` or, if it is empty, the one in the model's parameters.
+    """Return the project that pays for an endpoint: `project` or, if this is empty, the one in the model's parameters.
 
-    Return "" if the code of this project has no such model.
+    If `project` is empty and the code of this project has no such model, return "".
 
     Raises:
         SpecError: the parameters are not valid. A retry cannot help.

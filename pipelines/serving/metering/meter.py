@@ -48,7 +48,7 @@ def meter_endpoints(now: dt.datetime) -> list[Row]:
         periods_by_endpoint[period.fleet.endpoint].append(period)
     rows, failures = [], []
     for endpoint, periods in periods_by_endpoint.items():
-        try:  # all fleets of an endpoint or none: the next metering begins at the endpoint's last row
+        try:  # either all fleets of an endpoint get rows or none: the next metering begins at its last row
             rows += [row for period in periods for row in _build_rows(period, periods, observer, now)]
         except DataError as error:
             failures.append(f"{endpoint}: {error.message}")
@@ -84,14 +84,14 @@ def _build_rows(
         hours = _floor_hour(begin), _floor_hour(end)
         requests = observer.read_requests(fleet, *hours).requests if hours[0] < hours[1] else 0
         usage = replace(usage, requests=requests)
-        use = observer.read_use(fleet, (begin, end), other_times, now)
+        resource_use = observer.read_use(fleet, (begin, end), other_times, now)
         is_running = period.is_running or end < period.end
-        yield build_row(fleet, (begin, end), usage, price, is_running=is_running, use=use, is_scaled=is_scaled)
+        yield build_row(fleet, (begin, end), usage, price, is_running=is_running, use=resource_use, is_scaled=is_scaled)
         count = usage.count
 
 
 def _list_other_times(period: UnmeteredPeriod, periods: Sequence[UnmeteredPeriod]) -> list[Times]:
-    """Return the times of the other fleets of a period's variant, as during a release."""
+    """Return when other fleets of a period's variant ran. During a release, two fleets of a variant run at a time."""
     return [
         (other.begin, other.end)
         for other in periods
@@ -103,8 +103,8 @@ def _build_serverless_rows(period: UnmeteredPeriod, observer: Observer, now: dt.
     """Build the rows of the whole hours of a serverless variant.
 
     CloudWatch's metrics do not name the configuration. So the hour in which a configuration was replaced is charged to
-    its successor. CloudWatch keeps the metrics of a deleted variant: such a variant counts as running until an hour has
-    no requests.
+    its successor. CloudWatch keeps the metrics of a deleted variant. So such a variant is recorded as running until an
+    hour has no requests.
     """
     metered_until = _floor_hour(period.end if period.is_replaced else now - METRICS_DELAY)
     begin = _floor_hour(period.begin)

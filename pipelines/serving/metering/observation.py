@@ -70,7 +70,7 @@ class Observer:
     def list_live_fleets(self) -> list[LiveFleet]:
         """List the fleets, one for each variant, of the endpoints that Leeway created or that have the tag of a model.
 
-        Those of deployments in progress are in the list, too.
+        The fleets of deployments in progress are in the list, too.
 
         Raises:
             InvalidError: AWS denies the request. A retry cannot help.
@@ -82,7 +82,7 @@ class Observer:
             return [fleet for name in names for fleet in self._list_fleets(name)]
 
     def read_changes(self, endpoint: str, variant: str) -> list[Change]:
-        """Read the changes of the number of instances by Application Auto Scaling, which keeps six weeks of them.
+        """Read the changes of the number of instances by Application Auto Scaling, which keeps them for six weeks.
 
         Raises:
             InvalidError: AWS denies the request. A retry cannot help.
@@ -112,7 +112,7 @@ class Observer:
                     ResourceIds=[_format_resource(fleet.endpoint, fleet.variant)],
                     ScalableDimension=SCALABLE_DIMENSION,
                 )
-        except InvalidError as error:  # roles of earlier versions lack this permission; costs do not depend on it
+        except InvalidError as error:  # roles for earlier versions lack this permission; costs do not depend on it
             log.warning("endpoint %s: it is not known whether it is scaled automatically: %s", fleet.endpoint, error)
             return None
         return bool(response["ScalableTargets"])
@@ -125,11 +125,12 @@ class Observer:
             ServiceError: CloudWatch does not answer. A retry can help.
         """
         metric = INSTANCES_NAMESPACE, METRICS["cpu"]
-        last_hour = self._find_last(fleet, metric, max(begin, end - dt.timedelta(seconds=MAX_DATAPOINTS * HOUR_S)), end)
+        first_hour = max(begin, end - dt.timedelta(seconds=MAX_DATAPOINTS * HOUR_S))
+        last_hour = self._find_last_time(fleet, metric, first_hour, end)
         if last_hour is None:
             return None
         hour_end = last_hour + dt.timedelta(seconds=HOUR_S)
-        last_minute = self._find_last(fleet, metric, last_hour, hour_end, MINUTE_S)
+        last_minute = self._find_last_time(fleet, metric, last_hour, hour_end, MINUTE_S)
         # CloudWatch keeps values of single minutes for 15 days only.
         return min(end, last_minute + dt.timedelta(seconds=MINUTE_S) if last_minute else hour_end)
 
@@ -195,9 +196,10 @@ class Observer:
             initial_count, count = variant.get("InitialInstanceCount", 0), counts.get(fleet.variant)
             yield LiveFleet(fleet, begin, initial_count, count, endpoint["LastModifiedTime"], is_pending)
 
-    def _find_last(
+    def _find_last_time(
         self, fleet: Fleet, metric: tuple[str, str], begin: dt.datetime, end: dt.datetime, period_s: int = HOUR_S
     ) -> dt.datetime | None:
+        """Return the beginning of the last period with a value of a metric (namespace, name); None if there is none."""
         points = self._read_points(fleet, metric, begin, end, period_s, ["SampleCount"])
         return max((point["Timestamp"] for point in points), default=None)
 
@@ -231,7 +233,7 @@ def _read_counts(endpoint: Mapping[str, Any]) -> dict[str, int]:
     if endpoint["EndpointStatus"] != "InService":
         return {}
     variants = [item for member in VARIANT_MEMBERS for item in endpoint.get(member, [])]
-    # While an instance is replaced, CurrentInstanceCount lacks it, although it is billed.
+    # While an instance is being replaced, it is billed, but CurrentInstanceCount does not include it.
     return {item["VariantName"]: item["DesiredInstanceCount"] for item in variants if "DesiredInstanceCount" in item}
 
 

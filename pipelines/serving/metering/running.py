@@ -13,8 +13,8 @@ from pipelines.serving.metering.history import DeployedFleet, find_end, list_dep
 def list_running_fleets(lake: Lake | None = None) -> list[RunningFleet]:
     """List the fleets that run as far as the lake knows, of all projects and regions. Makes no call to AWS.
 
-    These are the fleets that ran when they were last metered, and the fleets that Leeway has deployed since, without
-    those that Leeway has replaced or deleted since.
+    These are the fleets that ran at their last metering, and the fleets that Leeway deployed after it. Fleets that
+    Leeway replaced or deleted after it are left out.
 
     Args:
         lake: the lake; None: the configured one.

@@ -33,7 +33,7 @@ class UnmeteredPeriod:
     is_running: bool
     """Whether the fleet still runs at the end."""
     is_replaced: bool = False
-    """Whether the fleet ended because another one of the endpoint replaced it."""
+    """Whether the fleet ended because another fleet of the endpoint replaced it."""
     correction: Change | None = None
     """Number of instances now, and the moment of the endpoint's last change; None if the number is not known."""
 
@@ -45,7 +45,7 @@ class UnmeteredPeriodFinder:
         last_rows: last row of each fleet in the ledger.
         events: events about endpoints, oldest first.
         live_fleets: fleets of the endpoints that exist.
-        find_last_report: returns the last moment, between two moments, for which CloudWatch has the CPU of a fleet.
+        find_last_report: returns the last moment, between two moments, for which CloudWatch has the CPU use of a fleet.
         now: the current moment.
     """
 
@@ -58,10 +58,11 @@ class UnmeteredPeriodFinder:
         now: dt.datetime,
     ) -> None:
         self._last_rows, self._events, self._find_last_report, self._now = last_rows, events, find_last_report, now
+        # Maps the key of each fleet that exists to the fleet and its period.
         self._live_periods = {item.fleet.key: (item, self._make_live_period(item)) for item in live_fleets}
 
     def find(self) -> list[UnmeteredPeriod]:
-        """Return the periods of all fleets. If a fleet ended at its last metering, its period ends when it begins."""
+        """Return the periods of all fleets. If a fleet ended at its last metering, its period has no length."""
         live_periods = [period for _, period in self._live_periods.values() if period.begin < period.end]
         return [*live_periods, *self._find_ended_periods()]
 
@@ -72,8 +73,10 @@ class UnmeteredPeriodFinder:
         if last_row and last_row["end"] >= live.begin:
             begin, count = last_row["end"], last_row["instances"]
         elif metered_ends := [
-            row["end"] for key, row in self._last_rows.items() if key[:2] == live.fleet.key[:2] and row["end"] > begin
-        ]:  # the endpoint was metered before this fleet served: its configuration may be older than its use
+            row["end"]
+            for key, row in self._last_rows.items()
+            if _have_same_endpoint(key, live.fleet.key) and row["end"] > begin
+        ]:  # the endpoint was metered before this fleet ran: a configuration may be created long before it is used
             begin = max(metered_ends)
         correction = None if live.count is None else Change(live.changed_at, live.count)
         return UnmeteredPeriod(live.fleet, begin, max(begin, self._now), count, is_running=True, correction=correction)
@@ -90,12 +93,12 @@ class UnmeteredPeriodFinder:
                 yield replace(period, end=item.end, is_replaced=item.is_replaced) if item.end else self._set_end(period)
 
     def _is_still_running(self, key: Key, moment: dt.datetime) -> bool:
-        """Return whether a fleet that ran at a moment is the one that exists now, not an earlier one of its name."""
+        """Return whether the fleet that ran at a moment is the one that exists now, not an earlier one with its key."""
         live = self._live_periods.get(key)
         return live is not None and live[0].begin <= moment
 
     def _is_metered(self, item: DeployedFleet) -> bool:
-        """Return whether the ledger has the deployment, or the period of an existing fleet covers it."""
+        """Return whether the ledger has rows of the deployment, or the period of an existing fleet covers it."""
         last_row = self._last_rows.get(item.fleet.key)
         if last_row and last_row["end"] >= item.begin:
             return True
@@ -104,29 +107,34 @@ class UnmeteredPeriodFinder:
 
     def _set_end(self, period: UnmeteredPeriod) -> UnmeteredPeriod:
         """Return the period with its end: from an event, else when the next fleet begins, else from CloudWatch."""
-        successors = [
+        next_begins = [
             other.begin
             for live, other in self._live_periods.values()
-            if live.fleet.key[:2] == period.fleet.key[:2] and not live.is_pending
+            if _have_same_endpoint(live.fleet.key, period.fleet.key) and not live.is_pending
         ]
         end: dt.datetime | None
         if event := find_end(self._events, period.fleet, period.begin):
             end, is_replaced = event.at, event.kind is Kind.DEPLOYED
         else:
-            end = min(successors, default=None) or self._find_last_report(period.fleet, period.begin, self._now)
-            is_replaced = bool(successors)
+            end = min(next_begins, default=None) or self._find_last_report(period.fleet, period.begin, self._now)
+            is_replaced = bool(next_begins)
         end = max(period.begin, min(end or period.begin, self._now))
         return replace(period, end=end, is_replaced=is_replaced)
 
 
-def apply_correction(period: UnmeteredPeriod, changes: Iterable[Change]) -> list[Change]:
-    """Return the changes of a fleet in its period, with one more if they do not give the present number of instances.
+def _have_same_endpoint(key: Key, other_key: Key) -> bool:
+    return key[:2] == other_key[:2]  # region and endpoint
 
-    That happens after a change by hand, because it is not a scaling activity. The time of the added change is that of
-    the endpoint's last change.
+
+def apply_correction(period: UnmeteredPeriod, changes: Iterable[Change]) -> list[Change]:
+    """Return the changes of a fleet in its period. One is added if they do not give the present number of instances.
+
+    This is so after a change by hand, which is not a scaling activity. The added change has the time of the endpoint's
+    last change.
     """
     inner_changes = sorted((item for item in changes if period.begin < item.at <= period.end), key=lambda item: item.at)
-    correction, last = period.correction, inner_changes[-1] if inner_changes else Change(period.begin, period.count)
-    if correction is None or correction.count == last.count:
+    correction, initial_change = period.correction, Change(period.begin, period.count)
+    last_change = inner_changes[-1] if inner_changes else initial_change
+    if correction is None or correction.count == last_change.count:
         return inner_changes
-    return [*inner_changes, Change(min(max(correction.at, last.at), period.end), correction.count)]
+    return [*inner_changes, Change(min(max(correction.at, last_change.at), period.end), correction.count)]

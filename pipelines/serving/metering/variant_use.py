@@ -11,11 +11,11 @@ from pipelines.costs.endpoints.ledger import OBSERVED_COLUMN
 from pipelines.costs.usage.resource_metrics import METRICS, Point, read_points, summarize_points
 
 NAMESPACE = "/aws/sagemaker/Endpoints"
-"""Namespace of the metrics of instances. That of requests is another one."""
+"""Namespace of the metrics of instances. Metrics of requests have the namespace AWS/SageMaker."""
 PERIOD_S, OLD_PERIOD_S = 300, HOUR_S
-"""Length of the periods that are read, seconds, and of those of which the first is older than `MAX_AGE`."""
+"""Seconds that each value covers: for a recent time, and for a time that begins more than `MAX_AGE` ago."""
 MAX_AGE = dt.timedelta(days=62)
-"""Age of values after which CloudWatch has only those of whole hours; it keeps those of five minutes for 63 days."""
+"""Age from which values of whole hours are read: CloudWatch keeps values of five minutes for 63 days only."""
 
 Times = tuple[dt.datetime, dt.datetime]
 """Begin and end."""
@@ -33,7 +33,7 @@ def read_variant_use(
         cloudwatch: boto3 client of CloudWatch.
         fleet: the fleet; it has instances.
         times: begin and end, within one day. Both are rounded down to whole periods of five minutes (of hours, if they
-            are old), so that a value counts in one row only.
+            are old), so that each value is used for one row only.
         other_times: times in which other fleets of the variant ran.
         now: the current moment.
 
@@ -42,7 +42,8 @@ def read_variant_use(
         out. `observed_h` are the hours for which the use of the CPU is known.
 
     Raises:
-        botocore.exceptions.ClientError, botocore.exceptions.BotoCoreError: CloudWatch does not answer, or refuses it.
+        botocore.exceptions.ClientError, botocore.exceptions.BotoCoreError: CloudWatch does not answer, or refuses the
+            request.
     """
     period_s = PERIOD_S if times[0] > now - MAX_AGE else OLD_PERIOD_S
     begin, end = (_floor(moment, period_s) for moment in times)

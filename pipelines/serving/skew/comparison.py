@@ -21,7 +21,7 @@ MAX_NAMES = 10
 
 
 class Skew(NamedTuple):
-    """The differences between rows of requests and those of the lake."""
+    """The differences between rows of requests and the same rows in the lake."""
 
     rows: int
     """Rows of requests that the lake has."""
@@ -32,12 +32,12 @@ class Skew(NamedTuple):
 
     @property
     def different_shares(self) -> dict[str, float]:
-        """Feature, or `SCORE_TEXT`, to the share of rows in which its value differs; empty without rows."""
+        """Maps each feature, or `SCORE_TEXT`, to the share of rows in which its value differs; empty without rows."""
         return {name: count / self.rows for name, count in self.different_rows.items()} if self.rows else {}
 
 
 class Verdict(NamedTuple):
-    """The decision whether the features and scores of requests are those of the lake."""
+    """The decision whether the features and scores of requests equal those in the lake."""
 
     outcome: Outcome
     reason: str
@@ -76,7 +76,7 @@ def judge_skew(skew: Skew, max_share: float, min_rows: int) -> Verdict:
     Args:
         skew: differences between the rows.
         max_share: largest share of rows in which a feature or the score may differ, 0 to 1.
-        min_rows: with fewer rows that the lake has, the outcome is `undecided`.
+        min_rows: if the lake has fewer rows of the requests than this, the outcome is `undecided`.
     """
     if not skew.rows and skew.unmatched:
         text = f"none of the {skew.unmatched} rows of requests was found in the lake"

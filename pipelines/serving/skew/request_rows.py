@@ -42,7 +42,7 @@ def build_recorded_table(lake: Lake, dataset: Dataset, rows: Sequence[Mapping[st
     }
     columns |= {name: [row["features"].get(name) for row in rows] for name in dataset.features}
     columns[SCORE_TEXT] = format_scores(row["score"] for row in rows)
-    # A day or a time is a text in a recorded row.
+    # A recorded row has a date or a time as text.
     arrays = [
         pa.array(columns[field.name], pa.string()).cast(field.type)
         if pa.types.is_temporal(field.type)
@@ -79,7 +79,7 @@ def format_scores(scores: Iterable[Any]) -> list[str]:
 
 
 def format_stored_scores(rows: pa.Table) -> list[str]:
-    """Return the scores as the model gave them: the map of all classes or quantiles, if there is one."""
+    """Return each score as a JSON text: the map of all classes or quantiles if there is one, else the number."""
     numbers = rows[SCORE].to_pylist()
     maps = rows[SCORES].to_pylist() if SCORES in rows.column_names else [None] * len(numbers)
     return format_scores(dict(values) if values else number for number, values in zip(numbers, maps, strict=True))

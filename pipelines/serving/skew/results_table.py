@@ -1,6 +1,6 @@
 """Write and read the lake's table DATASET_skew: one row for each feature, and one for the score, of a comparison.
 
-The rows of a partition, model, version and endpoint are one commit, which replaces those of an earlier comparison.
+The rows of a partition, model, version and endpoint are one commit. It replaces the rows of an earlier comparison.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FIELDS = (
     *((name, _TEXT) for name in ("model_name", "model_version", "endpoint", "name")),
     ("different_rows", _COUNT),  # rows in which the value differs
     ("share", pa.float64()),  # of `rows`; null if there are none
-    ("rows", _COUNT),
+    ("rows", _COUNT),  # rows of requests that the lake has
     ("unmatched", _COUNT),  # rows of requests without a row in the lake
     ("max_share", pa.float64()),
     ("outcome", _TEXT),
@@ -48,7 +48,7 @@ class StoredSkew(NamedTuple):
     """A stored comparison."""
 
     partition: str
-    """The partition, as the command line takes it."""
+    """Name of the partition, as on the command line: 2013-01-31, for example."""
     model_version: str
     endpoint: str
     outcome: str
@@ -56,7 +56,7 @@ class StoredSkew(NamedTuple):
     rows: int
     unmatched: int
     different_shares: Mapping[str, float]
-    """Maps each feature, or `score`, to the share of rows in which it differs; those that never differ are left out."""
+    """Maps each feature, or `score`, to the share of rows in which it differs; names that never differ are left out."""
 
 
 def name_table(dataset: Dataset) -> str:
