@@ -91,6 +91,7 @@ class LimitedSocket(io.RawIOBase):
         return sent_bytes
 
     def _run_with_timeout(self, transfer: Callable[[], int]) -> int:
+        """Transfer bytes within the remaining time, and return their number."""
         started_at = time.monotonic()
         self._connection.settimeout(max(self.remaining_s, _MIN_WAIT_S))
         count = transfer()

@@ -138,10 +138,11 @@ class Tuning:
         return trial
 
     def _start(self, trial: optuna.Trial, relay: SignalRelay) -> RunningTrial:
+        """Start or resume the process of a trial; start none if the trial was pruned before a kill."""
         number = trial.number - self.offset
         folder = self.request.folder / "trials" / f"{number:04d}"
         attributes, log_file = trial.user_attrs, folder / LOG_FILE
-        if "pruned_at" in attributes:  # it was pruned before a kill
+        if "pruned_at" in attributes:  # the decision was made before a kill
             running_trial = RunningTrial(trial, TrialProcess(folder), attributes.get("seconds", 0.0), [])
             self._prune(running_trial, attributes["pruned_at"])
             return running_trial
@@ -191,6 +192,7 @@ class Tuning:
                 return
 
     def _is_poor(self, running_trial: RunningTrial, rung: int) -> bool:
+        """Report the best objective up to a rung to Optuna; return whether the pruner stops the trial."""
         trial = running_trial.trial
         # After a kill, the journal may have the report but not the decision.
         if rung not in self.study.get_trials(deepcopy=False)[trial.number].intermediate_values:
