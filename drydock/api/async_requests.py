@@ -19,7 +19,7 @@ from drydock.endpoints.invocation import refuse_invocation
 from drydock.shapes import describe_problems
 
 _PREFIX = "X-Amzn-SageMaker-"
-# Members of the request that are headers: the header's name is `_PREFIX` and the member's name.
+# Members of the request that are headers: the header's name is `_PREFIX`, then the member's name.
 _TEXT_MEMBERS = ("InputLocation", "S3OutputPathExtension", "Filename")
 _NUMBER_MEMBERS = ("RequestTTLSeconds", "InvocationTimeoutSeconds")
 # Headers that the model gets, by the names of the request's headers without `_PREFIX`.

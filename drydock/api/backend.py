@@ -72,16 +72,16 @@ class DrydockBackend(NotebooksBackend):
 
     def reset(self) -> None:
         """Stop and delete all jobs, and delete all other stored resources, for moto's /moto-api/reset."""
-        self._tuning_jobs.delete_all(self._owner)  # they would start more jobs
+        self._tuning_jobs.delete_all(self._owner)  # first, because they would start more jobs
         for job in self.list_jobs():
             job.discard()
             self.queue.stop(job)
         with self.store.transaction() as db:
             db.execute("DELETE FROM jobs WHERE account = ? AND region = ?", (self.account_id, self.region_name))
         self.delete_stored_resources()
-        owner = (self.region_name, self.account_id)
         registries = (self._registry, self._feature_groups, self._tuning_jobs, self._notebooks)
-        arguments = (self.queue, self.store, *registries, *owner)
+        arguments = (self.queue, self.store, *registries, self.region_name, self.account_id)
+        # moto resets a backend in the same way: it becomes a new one.
         self.__dict__.clear()
         DrydockBackend.__init__(self, *arguments)
 
@@ -94,7 +94,7 @@ class DrydockBackend(NotebooksBackend):
 
         Args:
             request: A CreateTrainingJob request.
-            tuning: The tuning job that creates it, if there is one.
+            tuning: The tuning job that creates the training job; None if no tuning job does.
 
         Raises:
             AWSValidationException: drydock cannot run the job. A retry cannot help.
@@ -199,7 +199,7 @@ class DrydockBackend(NotebooksBackend):
             raise AWSValidationException(message)
 
     def _add_job(self, job: J) -> J:
-        """Store a new job and add it to the queue, if its name is not in use."""
+        """Store a new job and add it to the queue. Refuse a name that is in use."""
         check_owner(self.account_id, self.region_name)
         jobs_of_kind = self.jobs[type(job)]
         with self._create_lock:

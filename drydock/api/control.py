@@ -1,4 +1,4 @@
-"""Answer drydock's own HTTP requests, under /drydock/: the server's health, and requests for simulated failures."""
+"""Answer drydock's own HTTP requests, under /drydock/: the server's health, and simulated failures, use and prices."""
 
 import contextlib
 import json
@@ -29,7 +29,7 @@ MAX_BODY_BYTES = 4 << 20
 MAX_LATENCY_S = 3600.0
 """Largest latency that a simulated failure may add to a request."""
 MAX_CPU_PERCENT = 100_000.0
-"""Largest simulated CPU of a notebook instance: a thousand cores."""
+"""Largest simulated CPU use of a notebook instance, percent of one core: a thousand cores."""
 
 FIELDS = {
     "interrupt": ("job", "account_id", "region", "after_s", "no_capacity_s", "notice_s"),
@@ -39,14 +39,14 @@ FIELDS = {
     "use": ("notebook", "app", "cpu"),
     "spot-prices": ("instance_type", "region", "zone", "prices"),
 }
-"""The fields of each request that simulates a failure, or sets prices."""
+"""The fields of each POST request."""
 
 # The field of the request `use` with the name of a notebook instance or Studio app, by the kind.
 _FIELDS_BY_KIND = {NOTEBOOK: "notebook", APP: "app"}
 
 Body = Mapping[str, Any]
 Handler = Callable[[Body], dict[str, Any]]
-"""A function that answers the requests of one path: it gets the request's body, and returns the response's."""
+"""A function that answers the requests of one path: it gets the request's body, and returns the response's body."""
 
 
 class ControlEndpoints:
@@ -186,7 +186,7 @@ class ControlEndpoints:
             raise NotFound(f"no endpoint {name}")
         plans = [plan for endpoint in endpoints for plan in endpoint.list_plans() if fault.matches(plan.config_name)]
         variants = {variant.name for plan in plans for variant in plan.variants}
-        # Without plans, no endpoint has the configuration yet. A later update may bring it, with any variants.
+        # If there are no plans, no endpoint has the configuration yet. A later update may bring it, with any variants.
         if plans and fault.variant not in ("", *variants):
             raise NotFound(
                 f"endpoint {name} has no variant {fault.variant}; its variants: {', '.join(sorted(variants))}"
@@ -207,7 +207,7 @@ class ControlEndpoints:
         return {"instance_type": instance_type, "zone": zone, "prices": len(prices)}
 
     def _record_use(self, body: Body) -> dict[str, Any]:
-        names = {kind: _get_text(body, member) for kind, member in _FIELDS_BY_KIND.items() if member in body}
+        names = {kind: _get_text(body, field) for kind, field in _FIELDS_BY_KIND.items() if field in body}
         if len(names) != 1:
             raise BadRequest(f"give one of {', '.join(_FIELDS_BY_KIND.values())}")
         ((kind, name),) = names.items()
@@ -250,7 +250,7 @@ def _get_number(body: Body, key: str, default: float) -> float:
 
 def _get_text(body: Body, key: str, default: str | None = None) -> str:
     value = body.get(key, default)
-    if value is None and key in body:
+    if value is None and key in body:  # null, which means the same as no field
         value = default
     if not isinstance(value, str):
         raise BadRequest(f"{key} must be a string")

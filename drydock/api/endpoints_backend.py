@@ -121,7 +121,8 @@ class EndpointsBackend(ModelsBackend):
         # retain it, so it must be valid.
         self._check_deployment(deployment, plan)
         tags = list(request.get("Tags", []))
-        record = EndpointRecord(name, self._build_arn(name), plan, now, now, tags=tags, deployment=deployment)
+        arn = self._build_arn(name)
+        record = EndpointRecord(name, arn, plan, created=now, modified=now, tags=tags, deployment=deployment)
         if not self._registry.create(self._owner, record):
             refuse(f'Cannot create already existing endpoint "{record.arn}".')
         return record.arn
@@ -197,12 +198,12 @@ class EndpointsBackend(ModelsBackend):
     def _check_scalable_targets(self, endpoint: Endpoint, plan: Plan) -> None:
         """Check that each variant with a scalable target is also in the plan, with the same instance type."""
         targets = list_resource_ids(self._registry.store, self._owner)
-        present_variants = {(variant.name, variant.instance_type) for variant in plan.variants}
+        planned_variants = {(variant.name, variant.instance_type) for variant in plan.variants}
         names = [
             variant.name
             for variant in endpoint.record.plan.variants
             if f"endpoint/{endpoint.name}/variant/{variant.name}" in targets
-            and (variant.name, variant.instance_type) not in present_variants
+            and (variant.name, variant.instance_type) not in planned_variants
         ]
         if names:
             refuse(
@@ -212,9 +213,9 @@ class EndpointsBackend(ModelsBackend):
 
     def _check_deployment(self, deployment: Mapping[str, Any] | None, plan: Plan) -> None:
         """Check a DeploymentConfig: its steps fit the plan, and its alarms exist and can be evaluated."""
-        names = build_traffic_plan(deployment, plan.count_instances()).alarms
-        alarms = cloudwatch_backends[self.account_id][self.region_name].alarms if names else {}
-        for name in names:
+        alarm_names = build_traffic_plan(deployment, plan.count_instances()).alarms
+        alarms = cloudwatch_backends[self.account_id][self.region_name].alarms if alarm_names else {}
+        for name in alarm_names:
             if name not in alarms:
                 refuse(f"The CloudWatch alarm {name} does not exist.")
             if problem := find_evaluation_problem(alarms[name]):

@@ -1,7 +1,7 @@
 """Find the service of a request, and load services of moto at their first request.
 
-moto 5.2.5's EC2 loads the list of all instance types, and its Application Auto Scaling imports EC2. This import takes
-half as long as the rest of drydock's start.
+moto 5.2.5's EC2 loads the list of all instance types, and its Application Auto Scaling imports EC2. The import of
+EC2 takes half as long as the rest of drydock's start.
 """
 
 from __future__ import annotations

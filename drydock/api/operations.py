@@ -19,7 +19,7 @@ class Handling(StrEnum):
     RUN = "run"
     """drydock runs the operation."""
     STORED = "stored"
-    """moto stores the content of the request and returns it later. Nothing has to run for that."""
+    """drydock or moto stores the content of the request and returns it later. Nothing has to run for that."""
     REFUSED = "refused"
     """The operation needs something that drydock cannot run. The request fails with the code NotImplemented."""
 
@@ -161,7 +161,7 @@ OPERATION_GROUPS = (
     ),
     OperationGroup("Studio domains", Handling.REFUSED, _build_operation_names(_DEFINITION_VERBS, "Domain")),
 )
-"""The operations that moto or drydock implements. All others of SageMaker are refused."""
+"""The operations that moto or drydock implements. All other operations of SageMaker are refused."""
 
 
 def iter_operations() -> Iterator[tuple[str, OperationGroup]]:

@@ -59,10 +59,10 @@ _MAX_CHARS = {
     "HTTP_X_AMZN_SAGEMAKER_INFERENCE_ID": ("inferenceId", 64),
     "HTTP_X_AMZN_SAGEMAKER_TARGET_VARIANT": ("targetVariant", 63),
 }
-_CHUNK_BYTES = 1 << 16
 # A body that is too large is read before the error is sent, so that the client can read the error. No more than this
-# number of bytes is read.
+# number of bytes is read, and no more than _CHUNK_BYTES at once.
 _MAX_DISCARDED_BYTES = 64 << 20
+_CHUNK_BYTES = 1 << 16
 
 
 class Runtime:

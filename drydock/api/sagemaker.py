@@ -1,6 +1,6 @@
 """Replace moto's SageMaker by drydock's: `install` sets the class of moto's SageMaker backends.
 
-moto reads that class from a registry. With it, moto creates a backend for each account and region, and finds the
+moto reads this class from a registry. moto creates an object of it for each account and region, and finds in it the
 handlers of URLs.
 """
 

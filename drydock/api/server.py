@@ -64,7 +64,7 @@ class Application:
     Args:
         services: Answers requests to AWS's services.
         control_endpoints: Answers drydock's own requests, under /drydock/.
-        request_checks: Checks each request first.
+        request_checks: Checks each request before it is answered.
     """
 
     def __init__(
@@ -104,10 +104,10 @@ def open_listener(host: str, port: int) -> socket.socket:
 
 @contextmanager
 def lock_data_folder(data: Path) -> Iterator[None]:
-    """Create the data folder if necessary, and keep other servers from using it during a block.
+    """Create the data folder if necessary, and keep other servers from using it in a `with` block.
 
     Raises:
-        StartFailed: Another server uses it, or it is not writable. A retry can help.
+        StartFailed: Another server uses the data folder, or the folder is not writable. A retry can help.
     """
     try:
         _create_private_folder(data)
@@ -131,7 +131,7 @@ def _create_private_folder(folder: Path) -> None:
 
 @contextmanager
 def run_server(settings: Settings, executor: Executor, spot: SpotPolicy, listener: socket.socket) -> Iterator[JobQueue]:
-    """Answer requests on a socket during a block, which gets the queue of jobs. Then end all jobs and the server.
+    """Answer requests on a socket in a `with` block, which gets the queue of jobs. Then end all jobs and the server.
 
     Args:
         settings: The server's settings; the url contains the socket's port.

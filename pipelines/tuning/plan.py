@@ -24,7 +24,7 @@ class PlanSpec(Spec):
 
     space: Space
     """For each hyperparameter a range, such as {low: 3, high: 10, type: int} or {low: 0.01, high: 0.3, log: true}, or a
-    list of values. A searched hyperparameter overrides that of section `train`."""
+    list of values. A searched hyperparameter overrides its value in section `train`."""
     strategy: Strategy = "bayesian"
     """bayesian (proposals learn from the results), random, grid (each point of the space once), or hyperband (bayesian,
     and poor trials are stopped after few rounds)."""
@@ -48,13 +48,13 @@ class PlanSpec(Spec):
     """Largest cost of all trials, USD; null: no limit. Trials on this machine cost nothing; but a budget that does not
     pay for one trial of `max_trial_s` is refused everywhere."""
     instance_type: str = "ml.m5.large"
-    """Instance type of a trial, for its price."""
+    """Instance type of a trial on SageMaker. `budget_usd` is checked with its price."""
     region: str = "us-east-1"
-    """Region of AWS, for the price."""
+    """AWS region of this price."""
     warm_start: str = ""
     """Name of an earlier search on this machine, a folder with its trials.csv, or the id of its MLflow run. The
-    strategy learns from its finished trials inside the space. They count neither as trials nor as candidates for the
-    winner."""
+    strategy learns from its finished trials inside the space. They are not part of `trials`, and none of them can be
+    the winner."""
 
     @field_validator("*", mode="before")
     @classmethod

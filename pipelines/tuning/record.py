@@ -14,7 +14,7 @@ from pydantic import Field
 from pipelines.parameters import Parameters
 
 RECORD_FILE = "tuning.json"
-"""File of a training's record, and of an evaluation, with the record of the tuning."""
+"""File with the record of the tuning, in the folder of a training's record and in that of an evaluation."""
 
 
 class TuningRecord(Parameters):
@@ -25,8 +25,8 @@ class TuningRecord(Parameters):
     trials: int = Field(ge=1)
     """Number of trials that ran, with the pruned and the failed ones."""
     earlier_trials: int = Field(default=0, ge=0)
-    """Number of trials of the earlier tunings that the tuning started from by a warm start, with those from which
-    these started; they are not part of `trials`. 0: no warm start, or the record is of an earlier release."""
+    """Number of trials of the earlier tunings that this tuning learned from (warm start), and of the tunings that those
+    learned from; they are not part of `trials`. 0: no warm start, or the record is of an earlier release."""
     stopped: int = Field(default=0, ge=0)
     """Number of trials that a limit, such as the budget, or a person stopped; they are part of `trials`, and none of
     them can win. 0 in a record of an earlier release."""
@@ -65,7 +65,13 @@ class TuningRecord(Parameters):
         return f", {self.stopped} of them stopped by a limit" if self.stopped else ""
 
     def describe(self, validation: float | None, holdout: float | None, changes: list[str]) -> str:
-        """Describe the tuning in a report, beside the losses of its refit on validation and on the holdout."""
+        """Describe the tuning in a report, beside the losses of its refit.
+
+        Args:
+            validation: loss on the validation rows; None if it is not known.
+            holdout: loss on the holdout; None if it is not known.
+            changes: what `list_changes` returned for the training.
+        """
         folds = f" on {len(self.fold_losses)} folds" if self.fold_losses else ""
         earlier_text = f" after {self.earlier_trials} earlier" if self.earlier_trials else ""
         lines = [

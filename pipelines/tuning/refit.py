@@ -1,4 +1,4 @@
-"""Compare a tuning with the refit of its winner: what the reports of an evaluation and of the gate say about it."""
+"""Compare a tuning with the refit of its winner, for the reports of an evaluation and of the gate."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pipelines.system.s3 import open_folder
 from pipelines.tuning.record import RECORD_FILE, TuningRecord, read_record
 
 HOLDOUT_METRICS = {"logloss": "log_loss", "mlogloss": "log_loss", "rmse": "rmse"}
-"""Maps each metric of a training to the same metric of the holdout."""
+"""Maps the name of a metric in a training to the name of the same metric on the holdout."""
 
 
 def write_refit(output: Path, record: str, section: Mapping[str, Any], metrics: Mapping[str, float]) -> None:
@@ -28,7 +28,7 @@ def write_refit(output: Path, record: str, section: Mapping[str, Any], metrics: 
     """
     content: dict[str, Any] = {}
     is_remote = record.startswith("s3://")
-    if (is_remote and section.get("tuning")) or Path(record).is_dir():  # a record of SageMaker names no tuning
+    if (is_remote and section.get("tuning")) or Path(record).is_dir():  # on SageMaker, only `section` names the tuning
         with open_folder(record, "training") as folder:
             content = describe_refit(folder, section, metrics)
     write_json(output / RECORD_FILE, content)

@@ -23,7 +23,8 @@ from pipelines.tuning.space import Range, count_points
 from pipelines.versioning.git import describe_commit
 
 IDENTITY_FIELDS = ("space", "strategy", "early_stopping", "folds", "fold_days", "seed", "warm_start")
-"""Fields of the plan that change what a trial is, or which trials are proposed. Other fields may change later."""
+"""Fields of the plan that change what a trial is, or which trials are proposed, and so the name of the tuning. A tuning
+continues if only other fields change."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,9 @@ class Request:
     name: str
     """Name from the digest of the features, the code and the plan: equal requests continue the same tuning."""
     script: Script
+    """Training script of the dataset."""
     channels: Mapping[str, Path]
+    """Folder of each input channel, by name."""
     plan: PlanSpec
     hyperparameters: Mapping[str, Any]
     """Arguments of the script that are equal in all trials."""
@@ -53,7 +56,7 @@ def build_request(plan: PlanSpec, dataset: Dataset, features: Path, hyperparamet
         plan: section `tune` of the parameters.
         dataset: dataset whose training script is run.
         features: folder with train/ and validation/.
-        hyperparameters: those of section `train`; the searched ones among them are ignored.
+        hyperparameters: hyperparameters of section `train`; those that are searched are ignored.
 
     Raises:
         DataError: a channel does not exist. A retry cannot help.
@@ -68,7 +71,7 @@ def build_request(plan: PlanSpec, dataset: Dataset, features: Path, hyperparamet
     script = Script(dataset.name, path, dataset.locate_bundle(), describe_commit(settings().project))
     fixed_values = {name: value for name, value in hyperparameters.items() if name not in plan.space}
     fixed_values |= {"folds": plan.folds, "fold_days": plan.fold_days}
-    # The script of a dataset has its own arguments: its first trial fails if it does not know one.
+    # A dataset's own script may have other arguments. If it refuses one, the first trial fails.
     is_default = path.parent.name == "defaults"
     num_round = _check_values(plan, fixed_values) if is_default else get_num_round(fixed_values)
     _check_points(plan)
@@ -103,12 +106,13 @@ def _check_values(plan: PlanSpec, fixed_values: Mapping[str, Any]) -> int:
     for name, item in plan.space.items():
         values = [item.low, item.high] if isinstance(item, Range) else item
         for value in values:
-            whole_value = int(value) if isinstance(item, Range) and item.type == "int" else value
-            num_round = max(num_round, _parse({**fixed_values, name: whole_value}, f"space.{name}").num_round)
+            argument = int(value) if isinstance(item, Range) and item.type == "int" else value
+            num_round = max(num_round, _parse({**fixed_values, name: argument}, f"space.{name}").num_round)
     return int(num_round)
 
 
 def _parse(hyperparameters: Mapping[str, Any], origin: str) -> Any:
+    """Return the arguments as the default training script parses them; `origin` names their keys in an error."""
     arguments: Sequence[str] = [part for name, value in hyperparameters.items() for part in (f"--{name}", str(value))]
     try:
         return parse_arguments(list(arguments))

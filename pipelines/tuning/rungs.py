@@ -1,6 +1,6 @@
 """Compute the number of rounds after which Hyperband judges a trial for the first time.
 
-The module is light, because Airflow's operators import it.
+The module imports little, because Airflow's operators import it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ DEFAULT_ROUNDS = 400
 REDUCTION = 3
 """Hyperband: a third of the trials continues after each rung, and the next rung has three times as many rounds."""
 RUNGS = 3
-"""Hyperband: number of rungs with the last one, which is the full number of rounds: 400 rounds give 44, 132 and 400.
+"""Hyperband: number of rungs. The last rung is the full number of rounds: 400 rounds give the rungs 44, 132 and 400.
 With a lower first rung, boosting with a low learning rate would be stopped before its loss has fallen."""
 
 
@@ -23,7 +23,7 @@ def get_num_round(hyperparameters: Mapping[str, Any]) -> int:
     """Return the largest number of rounds of a trial: the hyperparameter `num_round`.
 
     Raises:
-        SpecError: it is not a whole number of at least 1. A retry cannot help.
+        SpecError: `num_round` is not a whole number of at least 1. A retry cannot help.
     """
     value = hyperparameters.get("num_round", DEFAULT_ROUNDS)
     try:

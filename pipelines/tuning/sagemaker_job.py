@@ -1,6 +1,6 @@
-"""Convert a plan to the configuration of a SageMaker tuning job, and the values of its trials back.
+"""Convert a plan to the configuration of a SageMaker tuning job, and SageMaker's texts to the values of its trials.
 
-The module is light, because Airflow's operators import it.
+The module imports little, because Airflow's operators import it.
 """
 
 from __future__ import annotations
@@ -57,14 +57,14 @@ def build_tuning_config(plan: PlanSpec, hyperparameters: Mapping[str, Any], tria
     }
     if plan.strategy == "hyperband":
         rounds = get_num_round(hyperparameters)
-        # The script logs the objective once after each round, and once at its end.
+        # SageMaker counts the lines with an objective: the script logs one after each round, and one at its end.
         bounds = {"MinResource": compute_first_rung(rounds), "MaxResource": rounds + 1}
         config["StrategyConfig"] = {"HyperbandStrategyConfig": bounds}
     return config
 
 
 def build_parameter_ranges(space: CheckedSpace, *, is_grid: bool = False) -> dict[str, list[dict[str, Any]]]:
-    """Return `ParameterRanges` of SageMaker's HyperParameterTuningJobConfig. Its ranges have no steps.
+    """Return `ParameterRanges` of SageMaker's HyperParameterTuningJobConfig. SageMaker's ranges have no steps.
 
     Args:
         space: the search space.

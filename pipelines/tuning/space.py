@@ -83,10 +83,14 @@ class Range(Parameters):
         """Return the number of values; infinity if the range is continuous."""
         if self.type == "float" and self.step is None:
             return math.inf
+        # 1e-9: the quotient of two floats may be a little less than a whole number.
         return math.floor((self.high - self.low) / (self.step or 1.0) + 1e-9) + 1
 
     def list_values(self) -> list[Value]:
-        """List the values in ascending order; empty if the range is continuous."""
+        """List the values in ascending order; empty if the range is continuous.
+
+        Of a range with more than `MAX_GRID_POINTS` values, only one value more than that is listed.
+        """
         count, step = self.count_values(), self.step or 1.0
         if count == math.inf:
             return []
@@ -94,7 +98,7 @@ class Range(Parameters):
         return [int(value) for value in values] if self.type == "int" else [float(f"{value:.12g}") for value in values]
 
     def contains(self, value: object) -> bool:
-        """Return whether a value is in the range and, if the range has steps, on one of them."""
+        """Return whether a value is in the range and, if the range has steps, on a step."""
         if isinstance(value, bool) or not isinstance(value, int | float) or not self.low <= value <= self.high:
             return False
         if self.type == "int" and not float(value).is_integer():
@@ -104,7 +108,7 @@ class Range(Parameters):
 
 
 def _check_types(values: list[Any]) -> list[Any]:
-    """Refuse what is neither a finite number nor a text: pydantic would name each type that a value may have."""
+    """Refuse what is neither a finite number nor a text. pydantic's message would have a line for each allowed type."""
     if any(isinstance(value, bool) for value in values):
         raise ValueError("true and false are not values; write 1 and 0, or a text")
     wrong_values = [value for value in values if not isinstance(value, str) and not _is_finite(value)]
@@ -133,7 +137,7 @@ def _parse_number(value: Value) -> Value:
 
 
 def _find_tag(choices: object) -> str:
-    """Return whether the choices are `values` or a `range`, so that pydantic reports only the errors of this form."""
+    """Return `values` for a list and `range` for a range, so that pydantic reports only the errors of this form."""
     return "values" if isinstance(choices, list) else "range"
 
 
@@ -177,7 +181,7 @@ def list_grid_values(space: CheckedSpace) -> dict[str, list[Value]]:
         ValueError: a range is continuous, or the grid has more than `MAX_GRID_POINTS` points.
     """
     values = {name: choices.list_values() if isinstance(choices, Range) else choices for name, choices in space.items()}
-    continuous_names = [name for name, own_values in values.items() if not own_values]
+    continuous_names = [name for name, listed_values in values.items() if not listed_values]
     if continuous_names:
         raise ValueError(f"a grid needs a step, or a list of values, for {', '.join(continuous_names)}")
     points = math.prod(map(len, values.values()))

@@ -22,9 +22,10 @@ MEDIAN_STARTUP_TRIALS = 5
 def build_sampler(plan: PlanSpec, number: int) -> BaseSampler:
     """Build the sampler for one trial.
 
-    The seed depends on the number of the trial. So a search that was killed and resumes proposes the same values as one
-    that was not killed, and not those of its first trials again.
+    The seed depends on the number of the trial. So a search that was killed and resumes proposes the same values as a
+    search that was not killed. With a fixed seed, it would propose the values of its first trials again.
     """
+    # The factor keeps the seeds of plans with neighboring seeds apart.
     seed = (plan.seed * 1_000_003 + number) % 2**32
     if plan.strategy in {"random", "grid"}:  # the points of a grid are enqueued, and not sampled
         return RandomSampler(seed=seed)
@@ -44,8 +45,8 @@ def build_pruner(plan: PlanSpec, num_round: int) -> BasePruner:
 def list_rungs(plan: PlanSpec, num_round: int) -> list[int]:
     """List the numbers of rounds after which a trial is judged, ascending; empty if trials are not judged.
 
-    Only these rounds are reported to Optuna, because each report is written to the disk. A trial that has done half
-    of its rounds is not stopped any more.
+    Only these rounds are reported to Optuna, because each report is written to the disk. Hyperband does not stop
+    a trial that has done more than half of its rounds.
     """
     if plan.strategy == "hyperband":
         first_rung = compute_first_rung(num_round)
@@ -59,7 +60,7 @@ def list_rungs(plan: PlanSpec, num_round: int) -> list[int]:
 
 
 def build_grid_point(plan: PlanSpec, number: int) -> dict[str, Any]:
-    """Return the point of the grid with a number, from 0."""
+    """Return the point of the grid that has this number; the first point has number 0."""
     values = list_grid_values(plan.space)
     point: dict[str, Value] = {}
     for name in reversed(values):

@@ -70,7 +70,7 @@ def nest_runs(
         params: parameters of the run of the tuning.
         winner: name of the winner's training job.
         write_report: writes the report of the tuning to a folder; the run of the tuning gets it as an artifact.
-        earlier_trials: number of trials of other tunings from which it started.
+        earlier_trials: number of trials of earlier tunings that this one learned from (warm start).
 
     Returns:
         Id of the run of the tuning; empty if MLflow does not answer, or no trial has a run.
@@ -118,6 +118,7 @@ def _find_runs(client: Any, trials: Sequence[TrainedTrial]) -> dict[str, Any]:
     experiment_ids = [experiment.experiment_id for experiment in client.search_experiments()]
     runs: dict[str, Any] = {}
     for trial in trials:
+        # There is at most one such run.
         for run in client.search_runs(experiment_ids, f"tags.`{JOB_TAG}` = '{trial.name}'", max_results=1):
             runs[trial.name] = run
             experiment_ids = [run.info.experiment_id]  # all trials log to the experiment of their dataset
@@ -125,7 +126,7 @@ def _find_runs(client: Any, trials: Sequence[TrainedTrial]) -> dict[str, Any]:
 
 
 def _create_run(client: Any, experiment_id: str, trial: TrainedTrial) -> Any:
-    """Create the run of a trial that has none, with its searched hyperparameters. A later call finds it by its tag."""
+    """Create the run of a trial that has none, with its searched hyperparameters. `_find_runs` finds it from now on."""
     from pipelines.system.mlflow_server import JOB_TAG
 
     run = client.create_run(experiment_id, run_name=trial.name, tags={JOB_TAG: trial.name})
@@ -144,7 +145,7 @@ def _complete_run(client: Any, run: Any, trial: TrainedTrial, tags: Mapping[str,
     for name, text in {**tags, PARENT_TAG: parent_id, STATE_TAG: trial.state, **reason}.items():
         client.set_tag(run_id, name, text)
     _log_metrics(client, run_id, results)
-    # A point with the same time is not added again.
+    # With the time of the run's start, a repeated call has equal points, which MLflow does not add again.
     log_rounds(client, run_id, trial.rounds, run.info.start_time)
     client.set_terminated(run_id, STATUSES[trial.state], run.info.end_time)
 

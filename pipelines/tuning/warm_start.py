@@ -24,21 +24,21 @@ from pipelines.tuning.trials.mlflow_runs import RUN_ID, require_client
 TRIALS_FILE = "trials.csv"
 """Table of the trials, in the folder that a tuning writes."""
 PARAMETER_PREFIX = "param_"
-"""Prefix of the columns with the values of a trial, in that table."""
+"""Prefix of the columns in trials.csv with the values of a trial."""
 BEST_FILE = "best.json"
-"""Description of the winner, in the same folder."""
+"""Description of the winner, in the folder that a tuning writes."""
 Trial = tuple[dict[str, Any], float]
 """The values of a trial, and its objective."""
 
 
 @dataclass(frozen=True)
 class EarlierTuning:
-    """A tuning that another one starts from."""
+    """A tuning that another tuning learns from."""
 
     trials: list[Trial]
     """Its finished trials."""
     count: int
-    """Number of all its trials, with the pruned and failed ones, and those from which it started itself."""
+    """Number of all its trials, with the pruned and failed ones, and of the trials that it learned from itself."""
 
 
 def add_warm_trials(study: optuna.Study, plan: PlanSpec) -> None:
@@ -46,7 +46,7 @@ def add_warm_trials(study: optuna.Study, plan: PlanSpec) -> None:
 
     Raises:
         SpecError: there is no such tuning, or none of its trials is inside the space. A retry cannot help.
-        DataError: its table cannot be read. A retry cannot help.
+        DataError: its table or its journal cannot be read. A retry cannot help.
         ServiceError: MLflow does not answer. A retry can help.
     """
     if not plan.warm_start or list_trials(study):
@@ -60,12 +60,12 @@ def add_warm_trials(study: optuna.Study, plan: PlanSpec) -> None:
             "Name a tuning of a space that overlaps, or leave warm_start out.",
         )
     study.set_user_attr(EARLIER_TRIALS, earlier.count)
-    known_trials = {
+    added_numbers = {
         trial.user_attrs[WARM_NUMBER] for trial in study.get_trials(deepcopy=False) if WARM_NUMBER in trial.user_attrs
     }
     distributions = build_distributions(plan.space)
     for number, (values, value) in enumerate(trials):
-        if number not in known_trials:
+        if number not in added_numbers:
             params = {name: values[name] for name in distributions}
             study.add_trial(
                 create_trial(
@@ -83,7 +83,7 @@ def check_warm_start(plan: PlanSpec, target: Path) -> None:
     """Check that a tuning does not start from the folder that it replaces with its own results.
 
     Raises:
-        SpecError: it does. A retry cannot help.
+        SpecError: the tuning starts from this folder. A retry cannot help.
     """
     if plan.warm_start and Path(plan.warm_start).resolve() == target.resolve():
         raise SpecError(
@@ -93,7 +93,7 @@ def check_warm_start(plan: PlanSpec, target: Path) -> None:
 
 
 def read_tuning(origin: str) -> EarlierTuning:
-    """Read the finished trials of an earlier tuning, and the number of all.
+    """Read the finished trials of an earlier tuning, and the number of all its trials.
 
     Args:
         origin: its folder with trials.csv, its name or its folder in LEEWAY_HOME/tuning (a tuning on this machine), or
@@ -104,13 +104,13 @@ def read_tuning(origin: str) -> EarlierTuning:
         DataError: the table or the journal of the tuning cannot be read. A retry cannot help.
         ServiceError: MLflow does not answer. A retry can help.
     """
-    folder, state = Path(origin), settings().home / "tuning" / origin
+    folder, state_folder = Path(origin), settings().home / "tuning" / origin
     if (folder / TRIALS_FILE).is_file():
         return _read_folder(folder)
-    if (state / JOURNAL_FILE).is_file():
-        trials, earlier_count = journal.read_trials(state)
-        finished = [(trial.params, float(trial.value or 0)) for trial in trials if trial.state == TrialState.COMPLETE]
-        return EarlierTuning(finished, len(trials) + earlier_count)
+    if (state_folder / JOURNAL_FILE).is_file():
+        trials, earlier_count = journal.read_trials(state_folder)
+        completed = [(trial.params, float(trial.value or 0)) for trial in trials if trial.state == TrialState.COMPLETE]
+        return EarlierTuning(completed, len(trials) + earlier_count)
     if RUN_ID.fullmatch(origin):
         return _read_runs(origin)
     message = f"warm_start {origin}: there is neither a folder with {TRIALS_FILE} nor a tuning of this name."
@@ -118,7 +118,7 @@ def read_tuning(origin: str) -> EarlierTuning:
 
 
 def _read_folder(folder: Path) -> EarlierTuning:
-    """Read the table of the trials in a folder that `tune` wrote, and from best.json the number of earlier ones."""
+    """Read the table of the trials in a folder that `tune` wrote, and from best.json the number of earlier trials."""
     path, trials = folder / TRIALS_FILE, list[Trial]()
     try:
         with path.open(encoding="utf-8", newline="") as file:
@@ -156,7 +156,7 @@ def _read_runs(run_id: str) -> EarlierTuning:
         for trial_run in runs
     ]
     metrics = run.data.metrics
-    # The run of a tuning gets its metrics at the end of the tuning.
+    # The run of a tuning gets its metrics at the end of the tuning; until then, the trials are counted.
     return EarlierTuning(trials, int(max(len(trials), metrics.get("trials", 0)) + metrics.get(EARLIER_TRIALS, 0)))
 
 

@@ -71,7 +71,7 @@ def _make_yaml() -> Any:
     from ruamel.yaml.representer import RoundTripRepresenter
 
     class Representer(RoundTripRepresenter):
-        """Write each float so that YAML 1.1, which DVC reads, has it as a float, too: 1.0e-05, and not 1e-05."""
+        """Write each float so that DVC, which reads YAML 1.1, reads a float: 1.0e-05, and not 1e-05."""
 
     def represent_float(representer: Any, value: float) -> Any:
         mantissa, sign, exponent = repr(value).partition("e")
@@ -111,12 +111,12 @@ def _get_mapping(content: Any, name: str, origin: Path) -> Any:
 
 
 def _set_value(mapping: Any, key: str, value: Any) -> None:
-    """Set a value. A new key comes first: after the last key there may be an empty line, and then the next section."""
+    """Set a value. A new key becomes the first: after the last key, an empty line may separate the next section."""
     if key in mapping:
         mapping[key] = value
     elif hasattr(mapping, "insert"):
         mapping.insert(0, key, value)
-    else:  # the mapping was not in the file
+    else:  # a plain dict, because the mapping was not in the file
         mapping[key] = value
 
 

@@ -30,7 +30,7 @@ class ServiceJobBackend(BatchBackend):
 
     @property
     def url_paths(self) -> dict[str, Any]:
-        """All paths of AWS Batch, with the handler that also answers for the queues for training jobs."""
+        """All paths of AWS Batch, with the handler that also answers requests about queues for training jobs."""
         return {"/v1/<path:operation>": ServiceJobResponse.dispatch}
 
     def reset(self) -> None:
@@ -41,6 +41,6 @@ class ServiceJobBackend(BatchBackend):
 
 
 def install(queues: BatchQueues) -> None:
-    """Make moto use this backend."""
+    """Make moto use `ServiceJobBackend`."""
     batch_backends.clear()
     batch_backends.backend = bind_arguments(ServiceJobBackend, queues)

@@ -9,7 +9,7 @@ from drydock.batch.requests.submission import submit_service_job
 from drydock.resources import Owner
 
 Handler = Callable[[BatchQueues, Owner, dict[str, Any]], dict[str, Any]]
-"""Answers the requests of one operation."""
+"""A function that answers the requests of one operation."""
 
 OPERATIONS: dict[str, Handler] = {
     "CreateServiceEnvironment": environments.create_service_environment,

@@ -40,7 +40,7 @@ class ServiceJobResponse(BatchResponse):
 
     def _answer(self, operation: str) -> dict[str, Any] | None:
         """Return the response to a request; None for a request that moto must answer."""
-        request, batch = validate_request(operation, self._read_request(operation), "batch"), self._batch
+        request, batch = validate_request(operation, self._read_request(operation), service="batch"), self._batch
         check_owner(self._owner.account_id, self._owner.region)
         with batch.lock:
             if operation in OPERATIONS:
@@ -82,7 +82,7 @@ class ServiceJobResponse(BatchResponse):
         return response
 
     def _check_queue_name(self, name: str, *, is_own: bool) -> None:
-        """Refuse a name for a queue of drydock if a queue of moto has it, and the reverse."""
+        """Refuse a name for a queue of drydock if a queue of moto has it, and the other way round."""
         other_queue: Any = (
             self.batch_backend.get_job_queue_by_name(name)
             if is_own
@@ -106,4 +106,5 @@ def _refuse(error: ClientException) -> TYPE_RESPONSE:
 
 
 def _is_own_queue(request: dict[str, Any]) -> bool:
+    """Return whether a CreateJobQueue request creates a queue for training jobs."""
     return "serviceEnvironmentOrder" in request or request.get("jobQueueType") == SAGEMAKER_TRAINING

@@ -91,26 +91,26 @@ class FeatureStoreRuntime:
         return {}
 
     def _get(self, owner: Owner, request: Request) -> dict[str, Any]:
-        group, names = self._find(owner, request, 404), request.get("FeatureNames", ())
-        check_feature_names(group, names)
+        group, feature_names = self._find(owner, request, missing_status=404), request.get("FeatureNames", ())
+        check_feature_names(group, feature_names)
         identifier = request["RecordIdentifierValueAsString"]
         record = self._groups.records.read(owner, group.name, [identifier]).get(identifier)
-        return _describe(record, names, request) if record else {}
+        return _describe(record, feature_names, request) if record else {}
 
     def _get_batch(self, owner: Owner, request: Request) -> dict[str, Any]:
         records, errors = list[dict[str, Any]](), list[dict[str, Any]]()
         for item in request["Identifiers"]:
-            name, identifiers = item["FeatureGroupName"], item["RecordIdentifiersValueAsString"]
-            names = item.get("FeatureNames", ())
-            group = self._groups.find(owner, name)
+            group_name, identifiers = item["FeatureGroupName"], item["RecordIdentifiersValueAsString"]
+            feature_names = item.get("FeatureNames", ())
+            group = self._groups.find(owner, group_name)
             if group is None:
-                error = {"ErrorCode": "ResourceNotFound", "ErrorMessage": _describe_missing_group(name)}
-                errors += [_identify(name, identifier) | error for identifier in identifiers]
+                error = {"ErrorCode": "ResourceNotFound", "ErrorMessage": _describe_missing_group(group_name)}
+                errors += [_identify(group_name, identifier) | error for identifier in identifiers]
                 continue
-            check_feature_names(group, names)
+            check_feature_names(group, feature_names)
             found_records = self._groups.records.read(owner, group.name, identifiers)
             records += [
-                _identify(name, identifier) | _describe(found_records[identifier], names, request)
+                _identify(group_name, identifier) | _describe(found_records[identifier], feature_names, request)
                 for identifier in identifiers
                 if identifier in found_records
             ]
@@ -143,8 +143,13 @@ class FeatureStoreRuntime:
         return group
 
 
-def _read_request(environ: dict[str, Any], name: str | None) -> dict[str, Any]:
-    """Return the members of a request, from its path, its query and its body."""
+def _read_request(environ: dict[str, Any], group_name: str | None) -> dict[str, Any]:
+    """Return the members of a request, from its path, its query and its body.
+
+    Args:
+        environ: The WSGI environment of the request.
+        group_name: The feature group in the path; None if the path has none.
+    """
     if environ.get("HTTP_TRANSFER_ENCODING") or int(environ.get("CONTENT_LENGTH") or 0) > MAX_BODY_BYTES:
         _refuse(413, "ValidationError", f"The body must have at most {MAX_BODY_BYTES} bytes, and a Content-Length.")
     query = parse_qs(environ.get("QUERY_STRING", ""), keep_blank_values=True)
@@ -157,12 +162,12 @@ def _read_request(environ: dict[str, Any], name: str | None) -> dict[str, Any]:
         raise AWSValidationException(f"The request body is not JSON: {error}") from None
     if not isinstance(content, dict):
         raise AWSValidationException("The request body is not a JSON object.")
-    return {**content, **request, **({"FeatureGroupName": name} if name else {})}
+    return {**content, **request, **({"FeatureGroupName": group_name} if group_name else {})}
 
 
-def _describe(record: StoredRecord, names: Sequence[str], request: Request) -> dict[str, Any]:
-    """Return the members of a response for a record: all features, or only those with the given names."""
-    values = {name: value for name, value in record.values.items() if not names or name in names}
+def _describe(record: StoredRecord, feature_names: Sequence[str], request: Request) -> dict[str, Any]:
+    """Return the members of a response for a record, with the named features; without names, with all features."""
+    values = {name: value for name, value in record.values.items() if not feature_names or name in feature_names}
     content: dict[str, Any] = {
         "Record": [{"FeatureName": name, "ValueAsString": value} for name, value in values.items()]
     }

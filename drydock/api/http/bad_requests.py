@@ -28,7 +28,8 @@ from drydock.wsgi import ErrorResponse, find_service_model, read_signed_region, 
 # Largest number of levels in the JSON of a request, and largest length of an error message.
 JSON_MAX_DEPTH = 128
 MESSAGE_MAX_CHARS = 2000
-# Services with several host names. moto chooses one of them by other parts of the request.
+# Services with several host names, of which moto chooses one by other parts of the request. `_has_service` does not
+# compare their host names.
 _MULTI_HOST_SERVICES = ("sagemaker", "dynamodb", "mediastore", "timestream", "bedrock", "s3")
 MALFORMED_XML = ErrorResponse(
     400, "MalformedXML", "The XML you provided was not well-formed or did not validate against our published schema."
@@ -58,7 +59,7 @@ def explain_failure(environ: dict[str, Any], error: Exception) -> ErrorResponse:
     """Return the error for a request that moto failed to answer.
 
     Args:
-        environ: The request.
+        environ: The WSGI environment of the request.
         error: The exception that moto raised.
     """
     service = read_signed_service(environ)
@@ -174,7 +175,7 @@ def _check_query(environ: dict[str, Any], operation: OperationModel | None, prot
 
 
 def _check_xml(environ: dict[str, Any], body: bytes) -> ErrorResponse | None:
-    """Return the error for a request that configures a bucket or an object; None for one that stores an object."""
+    """Return the error for a request that configures a bucket or an object; None for others, such as PutObject."""
     is_bucket = "/" not in str(environ.get("PATH_INFO", "")).strip("/")
     if environ["REQUEST_METHOD"] not in ("PUT", "POST") or not (is_bucket or environ.get("QUERY_STRING")):
         return None
@@ -205,8 +206,9 @@ def _is_too_deep(body: bytes) -> bool:
     if body.count(b"[") + body.count(b"{") <= JSON_MAX_DEPTH:
         return False
     depth = max_depth = 0
-    for part in re.findall(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]', body, re.DOTALL):
-        depth += (part in (b"[", b"{")) - (part in (b"]", b"}"))
+    # A string is one token, so the brackets in it are not counted.
+    for token in re.findall(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]', body, re.DOTALL):
+        depth += (token in (b"[", b"{")) - (token in (b"]", b"}"))
         max_depth = max(max_depth, depth)
     return max_depth > JSON_MAX_DEPTH
 

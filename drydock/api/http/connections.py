@@ -1,7 +1,7 @@
 """Limit how many connections the HTTP server has at a time, and for how long a client may be silent or slow.
 
-Each connection has a thread, and carries one request, except for the frequent requests of `persistence`. Without these
-limits, clients that send nothing, or one byte a minute, would keep threads forever.
+Each connection has a thread, and carries one request. Only the frequent requests that `persistence` answers share a
+connection. Without these limits, clients that send nothing, or one byte a minute, would keep threads forever.
 """
 
 import contextlib
@@ -91,6 +91,7 @@ class LimitedSocket(io.RawIOBase):
         return sent_bytes
 
     def _run_with_timeout(self, transfer: Callable[[], int]) -> int:
+        """Transfer bytes within the remaining time, and return their number."""
         started_at = time.monotonic()
         self._connection.settimeout(max(self.remaining_s, _MIN_WAIT_S))
         count = transfer()
@@ -115,7 +116,7 @@ class LimitedRequestHandler(MotoRequestHandler):
         """Release the streams. The server closes the socket."""
 
     def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
-        """Log the request. werkzeug would format the line, for 0.1 ms, even if it is not logged."""
+        """Log the request. werkzeug would format the line, which takes 0.1 ms, even if it is not logged."""
         if _access_log.isEnabledFor(logging.INFO):
             super().log_request(code, size)
 
@@ -143,6 +144,8 @@ class LimitedRequestHandler(MotoRequestHandler):
 
 class LimitedServer(ThreadedWSGIServer):
     """A WSGI server on a listening socket, with limits for its connections.
+
+    In its methods, as in those of socketserver, `request` is the socket of a connection.
 
     Args:
         listener: The listening socket.
@@ -191,6 +194,7 @@ class LimitedServer(ThreadedWSGIServer):
     def expose_connection(self, request: socket.socket) -> bool:
         """Allow a connection to be closed again, because it waits for its next request. Return False if it must end."""
         with self._condition:
+            # The value of an open connection with a request is None; of a closed connection there is no value.
             if self._is_stopping or self._accepted_at.pop(request, 0.0) is not None:
                 return False
             self._accepted_at[request] = time.monotonic()  # as the youngest connection

@@ -14,14 +14,15 @@ from drydock.errors import InvalidSetting
 
 # AWS's own names, by which moto finds a service or a bucket. Nobody but AWS can make them resolve to this machine.
 _AWS_DOMAINS = ("amazonaws.com", "amazonaws.com.cn", "api.aws")
+# A Host header: a name, an IPv4 address, or an IPv6 address in brackets; then perhaps a port.
 _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[^\[\]:@/\s]+)(:[0-9]+)?", re.IGNORECASE)
 
 
 class OwnHosts:
     """Decides whether a request's Host is one of this server.
 
-    Addresses, `localhost`, the machine's name and AWS's names are always its own. A subdomain of an own name, such as
-    bucket.localhost, is also its own: the subdomain is the name of a bucket.
+    Addresses, `localhost`, the machine's name and AWS's names are always the server's own. A subdomain of an own name,
+    such as bucket.localhost, is also its own: the subdomain is the name of a bucket.
 
     Args:
         names: More names of the server.

@@ -16,12 +16,14 @@ from drydock.wsgi import WsgiApplication
 
 MAX_DISCARDED_BYTES = 64 << 20
 """Largest part of a body that is read although the application did not read it, bytes."""
+# The paths of the frequent requests.
 _PATH = re.compile(r"/(endpoints/[^/?]+/invocations|BatchGetRecord)")
+# Largest part of a discarded body that is read at once.
 _CHUNK_BYTES = 1 << 16
 
 
 class Body(io.RawIOBase):
-    """The body of a request, in a stream that goes on after the body.
+    """The body of a request, in a stream that continues after the body.
 
     Args:
         stream: What the client sends, from the beginning of the body.
@@ -81,7 +83,7 @@ def answer_request(handler: WSGIRequestHandler, application: WsgiApplication) ->
 
 
 def _discard_rest(body: Body) -> None:
-    """Read what is left of a body. The system answers unread bytes by a reset, and the client would lose the answer."""
-    end_bytes = max(body.remaining_bytes - MAX_DISCARDED_BYTES, 0)
-    while body.remaining_bytes > end_bytes and body.read(_CHUNK_BYTES):
+    """Read what is left of a body. If bytes stay unread, the system resets the connection, and the answer is lost."""
+    unread_bytes = max(body.remaining_bytes - MAX_DISCARDED_BYTES, 0)
+    while body.remaining_bytes > unread_bytes and body.read(_CHUNK_BYTES):
         pass

@@ -27,8 +27,8 @@ class Reset:
     """WSGI middleware: before moto resets its backends, create those that have stored resources.
 
     The queues of AWS Batch are deleted first, because they would submit more jobs. Their scheduler uses moto's backends
-    while it holds the queues' lock. moto's reset locks all backends. If it then waited for the queues' lock, both would
-    wait forever.
+    while it holds the queues' lock. moto's reset locks all backends. If the reset then waited for the queues' lock,
+    both would wait forever.
 
     Args:
         store: The server's storage.

@@ -16,11 +16,11 @@ MODEL_OPERATIONS = ("CreateModel", "ListModels")
 
 @dataclass(frozen=True)
 class ListedModel:
-    """A model as `listing` reads it."""
+    """A model with the properties that `listing` reads."""
 
     model: Model
     status = ""
-    """A model has no status, but `listing` reads one of every resource."""
+    """A model has no status, but `listing` reads the status of every resource."""
 
     @property
     def name(self) -> str:

@@ -80,7 +80,7 @@ class NotebooksBackend(TuningBackend):
         """Return a notebook instance by its name.
 
         Raises:
-            AWSValidationException: It does not exist. A retry cannot help.
+            AWSValidationException: The notebook instance does not exist. A retry cannot help.
         """
         if notebook := self._notebooks.find(self._owner, NOTEBOOK, name):
             return notebook
@@ -90,7 +90,7 @@ class NotebooksBackend(TuningBackend):
         """Return the Studio app that a request names by domain, user profile or space, type and name.
 
         Raises:
-            ResourceNotFound: It does not exist. A retry cannot help.
+            ResourceNotFound: The app does not exist. A retry cannot help.
         """
         if app := self._notebooks.find(self._owner, APP, build_app_key(dict(request))):
             return app
@@ -133,7 +133,8 @@ class NotebooksBackend(TuningBackend):
         check_owner(self.account_id, self.region_name)
         now = datetime.now(UTC)
         stored_request = {key: value for key, value in request.items() if key != "Tags"}
-        workspace = Workspace(kind, name, arn, stored_request, now, now, now, tags=list(request.get("Tags", [])))
+        tags = list(request.get("Tags", []))
+        workspace = Workspace(kind, name, arn, stored_request, created_at=now, changed_at=now, used_at=now, tags=tags)
         return self._notebooks.add(self._owner, workspace)
 
     def _get_resource_from_arn(self, arn: str) -> Any:

@@ -15,11 +15,13 @@ NOTEBOOK_OPERATIONS = (
     "ListNotebookInstances",
     *("CreateApp", "DescribeApp", "DeleteApp", "ListApps"),
 )
+# Maps each filter of ListApps to the member of CreateApp that it is compared with.
 _APP_FILTERS = {
     "DomainIdEquals": "DomainId",
     "UserProfileNameEquals": "UserProfileName",
     "SpaceNameEquals": "SpaceName",
 }
+# The filters that only ListNotebookInstances has.
 _LIFECYCLE_FILTER, _DEFAULT_FILTER, _ADDITIONAL_FILTER = (
     "NotebookInstanceLifecycleConfigNameContains",
     "DefaultCodeRepositoryContains",

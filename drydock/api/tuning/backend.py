@@ -55,13 +55,13 @@ class TuningBackend(FeatureGroupsBackend):
         Raises:
             AWSValidationException: drydock cannot run the job. A retry cannot help.
             ResourceInUseException: A tuning job of this name exists. A retry cannot help.
-            ResourceLimitExceeded: The job has too many training jobs. A retry cannot help.
+            ResourceLimitExceeded: The tuning job has too many training jobs. A retry cannot help.
             ResourceNotFound: A parent of a warm start does not exist. A retry cannot help.
         """
         rules.check_request(request)
         check_owner(self.account_id, self.region_name)
-        names = request.get("WarmStartConfig", {}).get("ParentHyperParameterTuningJobs", [])
-        parents = [self.find_tuning(item["HyperParameterTuningJobName"]) for item in names]
+        items = request.get("WarmStartConfig", {}).get("ParentHyperParameterTuningJobs", [])
+        parents = [self.find_tuning(item["HyperParameterTuningJobName"]) for item in items]
         check_parents(request, parents)
         record = self._build_record(request)
         record.parent_trials = [trial for parent in parents for trial in list_parent_trials(parent)]

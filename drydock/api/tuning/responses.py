@@ -16,6 +16,8 @@ TUNING_OPERATIONS = (
     "ListTrainingJobsForHyperParameterTuningJob",
 )
 BY_OBJECTIVE = "FinalObjectiveMetricValue"
+"""Value of SortBy for trials in the order of their objectives."""
+# The default order of both List operations in SageMaker's API.
 _BY_NAME = {"SortBy": "Name"}
 
 

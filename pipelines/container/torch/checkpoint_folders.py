@@ -1,7 +1,7 @@
 """Name, complete and verify the folders of sharded checkpoints. Needs no torch.
 
-SageMaker copies the folder of the checkpoints to S3 file by file, at any moment, and each host copies its own. So a
-checkpoint is a folder of shards, and a marker that names each shard with its size and SHA-256:
+SageMaker copies the folder of the checkpoints of each host to S3, file by file and at any moment. So a checkpoint is a
+folder of shards, and a marker that names each shard with its size and SHA-256:
 
     00000400-TRAINING-SAVE/              step, digest of the training's identity, and 8 random digits
         shard-00001-....safetensors      the tensors of the process of rank 0
@@ -33,7 +33,7 @@ MARKER_FILE = "complete.json"
 NAME = re.compile(r"(\d{8})-([0-9a-f]{16})-([0-9a-f]{8})")
 """Name of a checkpoint: step, digest of the training's identity, and the digits that no other save has."""
 FORMAT = 1
-"""Version of the marker."""
+"""Version of the marker's format."""
 
 
 @dataclass(frozen=True)
@@ -44,9 +44,9 @@ class Marker:
         step: number of steps that the training has made.
         saved_at: time of the save, ISO 8601 in UTC.
         processes: number of processes that saved it.
-        files: name of each shard to its size in bytes and its SHA-256.
-        tensors: name of each tensor to its shape.
-        values: name to value of what is saved and is not a tensor, as JSON.
+        files: maps the name of each shard to its size in bytes and its SHA-256.
+        tensors: maps the name of each tensor to its shape.
+        values: maps the name of each saved value that is not a tensor, such as the learning rate, to the value (JSON).
         state: any JSON values of the script, such as the metrics so far.
     """
 
@@ -70,13 +70,18 @@ def choose_name(step: int, training: str) -> str:
 
 
 def list_names(folder: Path, training: str) -> list[str]:
-    """List the folders with the name of a checkpoint of this training, newest first; they may be incomplete."""
+    """List the names of the checkpoints of a training, newest first; they may be incomplete.
+
+    Args:
+        folder: folder of the checkpoints.
+        training: digest of the training's identity, 16 hex digits.
+    """
     matches = [match for name in os.listdir(folder) if (match := NAME.fullmatch(name))]
     return sorted((match[0] for match in matches if match[2] == training), reverse=True)
 
 
 def list_other_names(folder: Path, training: str) -> list[str]:
-    """List the folders with the name of a checkpoint of another training: of other hyperparameters or data."""
+    """List the names of the checkpoints of trainings with other hyperparameters or data, like `list_names`."""
     matches = [match for name in os.listdir(folder) if (match := NAME.fullmatch(name))]
     return sorted((match[0] for match in matches if match[2] != training), reverse=True)
 
@@ -106,7 +111,8 @@ def read_marker(folder: Path) -> Marker:
     """Return the marker of a checkpoint.
 
     Raises:
-        ValueError: there is none, or it is damaged; the text says which.
+        ValueError: there is no marker, or it is damaged, or its format is that of another version. The text says which:
+            it continues a sentence that begins with the name of the checkpoint.
     """
     try:
         line, digest = (folder / MARKER_FILE).read_bytes().split(b"\n")[:2]
@@ -127,7 +133,8 @@ def verify(folder: Path) -> Marker:
     """Return the marker of a complete checkpoint. All of its files are read.
 
     Raises:
-        ValueError: a file is missing, or has another content than the marker says; the text says which.
+        ValueError: a file is missing, or has another content than the marker says. The text says which, as in
+            `read_marker`.
     """
     marker = read_marker(folder)
     for name, (size, digest) in marker.files.items():

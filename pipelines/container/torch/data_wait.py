@@ -17,30 +17,32 @@ T = TypeVar("T")
 METRIC = "data_wait_share"
 """Name of the metric, in MLflow, in the record, in the job's log, and in the ledger of costs."""
 MEASUREMENT_INTERVAL = 16
-"""With an accelerator, one step in this number of steps is measured."""
+"""With an accelerator, one step in this number of steps is measured: a measurement waits for the accelerator."""
 _END = object()
+"""Stands for the batch after the last one."""
 
 
 class DataWait:
     """Measure how long a training waits for its batches.
 
-    An accelerator works on its queue while the script continues: then the script may wait for data, and the accelerator
-    does not. So with an accelerator, one of `MEASUREMENT_INTERVAL` steps is measured with an empty queue: the script
-    waits for the accelerator before it requests the batch, and after the step.
+    An accelerator works on its queue while the script continues. So the script may wait for data while the accelerator
+    has work. So with an accelerator, only one of `MEASUREMENT_INTERVAL` steps is measured, with an empty queue: the
+    script waits for the accelerator before it requests the batch, and after the step.
 
     Args:
-        synchronize: waits until the accelerator has done all its work; None: `torch.accelerator.synchronize`, if torch
-            finds an accelerator. Without an accelerator, each step is measured.
+        synchronize: function that waits until the accelerator has done all its work; None:
+            `torch.accelerator.synchronize` if torch finds an accelerator. Without an accelerator, each step is
+            measured.
     """
 
     def __init__(self, synchronize: Callable[[], object] | None = None) -> None:
         has_accelerator = torch.accelerator.is_available()
         self._synchronize = synchronize or (torch.accelerator.synchronize if has_accelerator else None)
         self._waited_s = self._total_s = 0.0
-        self._taken_waited_s = self._taken_total_s = 0.0
+        self._reported_waited_s = self._reported_total_s = 0.0
 
     def watch(self, batches: Iterable[T]) -> Iterator[T]:
-        """Yield the batches, and measure how long each one is waited for, and how long its step takes."""
+        """Yield the batches, and measure how long the training waits for each one, and how long its step takes."""
         interval = MEASUREMENT_INTERVAL if self._synchronize else 1
         iterator, number, waited_s = iter(batches), 0, 0.0
         step_start_s: float | None = None  # None if the step is not measured
@@ -64,9 +66,9 @@ class DataWait:
                 close()
 
     def add_reading(self, seconds: float) -> None:
-        """Add the time before the first batch in which the training read its data.
+        """Add the time that the training spent on reading its data before the first batch.
 
-        With an accelerator, only a part of the steps is measured, so the same part of this time is added.
+        With an accelerator, one of `MEASUREMENT_INTERVAL` steps is measured, so the same share of this time is added.
         """
         measured_s = seconds / (MEASUREMENT_INTERVAL if self._synchronize else 1)
         self._waited_s += measured_s
@@ -78,9 +80,9 @@ class DataWait:
         return _divide(self._waited_s, self._total_s)
 
     def take_share(self) -> float:
-        """Return the share since the last call, for the metrics of an interval."""
-        share = _divide(self._waited_s - self._taken_waited_s, self._total_s - self._taken_total_s)
-        self._taken_waited_s, self._taken_total_s = self._waited_s, self._total_s
+        """Return the share since the last call of this function, for the metrics of an interval."""
+        share = _divide(self._waited_s - self._reported_waited_s, self._total_s - self._reported_total_s)
+        self._reported_waited_s, self._reported_total_s = self._waited_s, self._total_s
         return share
 
     def find_largest_share(self) -> float:
@@ -113,8 +115,8 @@ class DataWait:
 
     def load_state_dict(self, state: Mapping[str, float]) -> None:
         """Continue from the seconds of a checkpoint, so that the share is that of the whole training."""
-        self._waited_s = self._taken_waited_s = float(state["waited_s"])
-        self._total_s = self._taken_total_s = float(state["total_s"])
+        self._waited_s = self._reported_waited_s = float(state["waited_s"])
+        self._total_s = self._reported_total_s = float(state["total_s"])
 
     def _add(self, waited_s: float, step_s: float) -> None:
         self._waited_s += waited_s

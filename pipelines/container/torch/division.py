@@ -1,8 +1,9 @@
 """Divide the remaining samples of an epoch among the processes of a training and their workers.
 
-Each worker of a process gets spans of the epoch's order that follow each other. So it reads few blocks of the data that
-other workers read, too. All processes have finished the same number of steps. So each process can compute the remaining
-samples without a message from the others, and a restart with another number of processes loses and repeats no sample.
+Each worker of a process gets spans of the epoch's order that follow each other, so that few blocks of the data are read
+by more than one worker. All processes have finished the same number of steps. So each process can compute the remaining
+samples without a message from the others, and a restart with another number of processes neither loses nor repeats a
+sample.
 """
 
 from __future__ import annotations
@@ -14,23 +15,23 @@ from itertools import pairwise
 from pipelines.errors import DataError
 
 Spans = tuple[tuple[int, int], ...]
-"""Spans of positions in the order of an epoch, in ascending order. Each has its first position, and the one after its
-last."""
+"""Spans of positions in the order of an epoch, in ascending order. Each span is its first position, and the position
+after its last one."""
 
 
 @dataclass(frozen=True)
 class Division:
     """The division of the remaining samples of an epoch among the workers of all processes.
 
-    All processes have the same number of steps. Their shares differ by at most one sample. The batches of a process
-    come from its workers in turn.
+    All processes have the same number of steps. Their numbers of samples differ by at most one. The workers of a
+    process make its batches in turn.
 
     Attributes:
         spans: the remaining samples of the epoch.
         processes: number of processes of the training, at least 1.
         workers: number of workers of each process, at least 1.
-        batch_size: samples in a batch of a process. Only the last batch has another number: at least 1, and at most
-            one more than `batch_size`.
+        batch_size: samples in a batch of a process. Only the last batch may have another number of samples, from 1 to
+            `batch_size` + 1.
 
     Raises:
         DataError: fewer samples are left than there are processes. A retry with fewer processes can help.
@@ -95,17 +96,17 @@ class Division:
 
     def _count_taken_samples(self, rank: int, worker: int, finished_steps: int) -> int:
         """Return the number of samples in the batches of a worker among the first `finished_steps` steps."""
-        batches = -(-(finished_steps - worker) // self.workers) if finished_steps > worker else 0
-        if not batches:
+        batch_count = -(-(finished_steps - worker) // self.workers) if finished_steps > worker else 0
+        if not batch_count:
             return 0
-        last = worker + (batches - 1) * self.workers
-        return (batches - 1) * self.batch_size + self._count_in_batch(rank, last)
+        last_step = worker + (batch_count - 1) * self.workers
+        return (batch_count - 1) * self.batch_size + self._count_in_batch(rank, last_step)
 
     def _count_in_batch(self, rank: int, step: int) -> int:
         if step < self.steps - 1:
             return self.batch_size
-        share = self.sample_count // self.processes + (rank < self.sample_count % self.processes)
-        return share - (self.steps - 1) * self.batch_size
+        process_samples = self.sample_count // self.processes + (rank < self.sample_count % self.processes)
+        return process_samples - (self.steps - 1) * self.batch_size
 
 
 def count_samples(spans: Spans) -> int:
@@ -132,7 +133,7 @@ def are_valid(spans: Spans, count: int) -> bool:
 
 
 def _split_after(spans: Spans, count: int) -> tuple[Spans, Spans]:
-    """Return the spans of the first `count` samples, and those of the other samples."""
+    """Return the spans of the first `count` samples, and the spans of the other samples."""
     first_spans: list[tuple[int, int]] = []
     for number, (start, stop) in enumerate(spans):
         if count < stop - start:

@@ -25,8 +25,9 @@ from pipelines.container.torch.sources import Batch, Source
 from pipelines.errors import DataError, RetryableError
 
 STATE_VERSION = 1
+"""Version of the format of a position."""
 MAX_EPOCHS = 2**32
-"""Largest number of epochs: each of them has an order of its own."""
+"""Largest number of epochs: the number of an epoch is a 32-bit part of the seed of its order."""
 _HINT = "Use another checkpoint folder, or the same data and arguments as before."
 
 
@@ -38,11 +39,11 @@ class Loader:
     `break`, the next loop continues with the next batch. The same arguments give the same batches.
 
     Args:
-        source: the channel: `ParquetRows` or `Shards`. It is the same on all hosts.
+        source: the channel: `ParquetRows` or `Shards`. All hosts must have the same channel.
         batch_size: samples in a batch of one process. The last batch of an epoch has 1 to
             `batch_size` + 1 samples.
         seed: seed of the order.
-        shuffle: whether the order is random; if not, it is that of the files.
+        shuffle: whether the order is random; if not, samples have the order of the files.
         buffer: smallest number of samples that are shuffled together, in the memory of each reader; None: the default
             of the source.
         rank: number of this process, from 0.
@@ -117,7 +118,7 @@ class Loader:
         """Return the position after the last batch that was yielded, as JSON values: the same on all processes.
 
         With the same numbers of processes and workers and the same batch size, the training resumes with the batches
-        that it would have had. With others, it gets the samples that are left, each once.
+        that it would have had. With other numbers, it gets the samples that are left, each once.
         """
         division = self._division
         return {
@@ -134,8 +135,8 @@ class Loader:
         """Continue from a position: the next loop yields what is left of its epoch.
 
         Raises:
-            DataError: the state is not a position, or it is a position of other data or of another order; or fewer
-                samples are left than there are processes. A retry cannot help.
+            DataError: the state is not a position, or it is a position of other data or of another order: a retry
+                cannot help. Or fewer samples are left than there are processes: a retry with fewer processes can help.
         """
         try:
             spans = tuple((int(start), int(stop)) for start, stop in state["spans"])
@@ -159,6 +160,7 @@ class Loader:
 
     @property
     def _digest(self) -> str:
+        """Digest of the data and of what decides their order, 16 hex digits."""
         text = f"{self._source.identity} {self._seed} {self._buffer}"
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 

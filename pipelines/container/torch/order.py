@@ -1,8 +1,8 @@
 """Compute the order in which the samples of an epoch are read: a pure function of the seed and the epoch.
 
 Samples are read in blocks (a row group of a Parquet file, some neighbors in a shard). The order of the blocks is random
-in each epoch. Blocks that follow each other in it form a buffer; the samples of a buffer are shuffled. So any part of
-the order can be computed and read on its own, whatever was read before, and a reader has one buffer in memory.
+in each epoch. Blocks that follow each other in this order form a buffer; the samples of a buffer are shuffled. So any
+part of the order can be computed and read on its own, whatever was read before, and a reader has one buffer in memory.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ class Selection:
 
     Attributes:
         count: number of samples.
-        blocks: the blocks to read, each with the position of each of its samples among the `count` samples; -1 if the
-            sample is not selected.
+        blocks: number of each block to read, and the position of each of its samples among the `count` samples; -1 if
+            the sample is not selected.
     """
 
     count: int
@@ -35,15 +35,15 @@ class EpochOrder:
 
     Args:
         sizes: number of samples of each block.
-        seed: seed, 0 or more. The same values give the same order, with any version of numpy.
+        seed: seed, 0 or more. The same arguments give the same order, with any version of numpy.
         epoch: number of the epoch, 0 or more.
         buffer: smallest number of samples that are shuffled together; 0: the samples stay in the order of the blocks.
     """
 
     def __init__(self, sizes: Sequence[int], seed: int, epoch: int, buffer: int) -> None:
         self._sizes, self._seeds, self._buffer = np.asarray(sizes, np.int64), (*_split_seed(seed), epoch), buffer
-        self._blocks = self._draw(len(self._sizes), 0)
-        # Where each buffer begins, as a number of blocks and as a number of samples. The end of the last one follows.
+        self._blocks = self._draw(len(self._sizes), purpose=0)
+        # Where each buffer begins, counted in blocks and in samples; the last entry is the end of the last buffer.
         self._block_bounds = _find_buffer_bounds(self._sizes[self._blocks], buffer)
         block_starts = np.concatenate(([0], np.cumsum(self._sizes[self._blocks])))
         self._sample_bounds = block_starts[self._block_bounds]
@@ -63,20 +63,24 @@ class EpochOrder:
             start, number = next_start, number + 1
 
     def _select_in_buffer(self, number: int, start: int, stop: int) -> Selection:
+        """Return the samples of a buffer from its position `start` up to `stop`; `number` is the buffer, from 0."""
         blocks = self._blocks[self._block_bounds[number] : self._block_bounds[number + 1]]
-        rows = self._draw(int(self._sizes[blocks].sum()), number + 1)[start:stop]
+        samples = self._draw(int(self._sizes[blocks].sum()), purpose=number + 1)[start:stop]
         positions = np.full(int(self._sizes[blocks].sum()), -1, np.int64)
-        positions[rows] = np.arange(len(rows))
+        positions[samples] = np.arange(len(samples))
         parts = np.split(positions, np.cumsum(self._sizes[blocks])[:-1])
         return Selection(
-            len(rows), [(int(block), part) for block, part in zip(blocks, parts, strict=True) if part.max() >= 0]
+            len(samples), [(int(block), part) for block, part in zip(blocks, parts, strict=True) if part.max() >= 0]
         )
 
     def _draw(self, count: int, purpose: int) -> Positions:
-        """Draw a random order of `count` items. The orders of different purposes are independent of each other."""
+        """Draw a random order of `count` items: the blocks (purpose 0), or the samples of buffer N (purpose N + 1).
+
+        The orders of different purposes are independent of each other.
+        """
         if not self._buffer:
             return np.arange(count)
-        # numpy keeps the numbers of RandomState in all versions, and not those of its other generators (NEP 19).
+        # RandomState gives the same numbers in all versions of numpy; its other generators may change (NEP 19).
         return np.random.RandomState([*self._seeds, purpose]).permutation(count)
 
 
@@ -97,4 +101,5 @@ def _find_buffer_bounds(sizes: Positions, buffer: int) -> Positions:
 
 
 def _split_seed(seed: int) -> tuple[int, int]:
+    """Return the lower 32 bits of a seed and the next 32 bits: RandomState accepts no larger numbers."""
     return seed & 0xFFFFFFFF, (seed >> 32) & 0xFFFFFFFF

@@ -22,14 +22,14 @@ from pipelines.errors import DataError
 MAX_OPEN_FILES = 64
 """Largest number of files that a reader keeps open."""
 DEFAULT_BUFFER = 50_000
-"""Number of rows that are shuffled together, unless the script sets it."""
+"""Smallest number of rows that are shuffled together, unless the script sets it."""
 READ_ERRORS = (OSError, pa.ArrowException, ValueError)
 """Errors that pyarrow raises for a damaged file."""
 
 
 @dataclass(frozen=True)
 class RowArrays:
-    """Rows in memory: `arrays` maps each name to an array with an entry for each row."""
+    """Rows in memory: `arrays` maps each name in the batch to an array with an entry for each row."""
 
     arrays: Mapping[str, np.ndarray[Any, Any]]
 
@@ -156,6 +156,7 @@ _REWRITE_HINT = "Write the file again."
 
 
 def _read_footer(path: Path) -> pq.ParquetFile:
+    """Return the closed file: its schema and its metadata stay readable."""
     try:
         with _open_file(path) as file:
             return file
@@ -168,10 +169,11 @@ def _open_file(path: Path) -> pq.ParquetFile:
     return pq.ParquetFile(path, page_checksum_verification=True)
 
 
-def _check_row_count(table: pa.Table, count: int, path: Path, group: int) -> None:
-    if table.num_rows != count:
+def _check_row_count(table: pa.Table, expected_count: int, path: Path, group: int) -> None:
+    if table.num_rows != expected_count:
         raise DataError(
-            f"row group {group} of {path.name} has {table.num_rows} rows, and had {count} before.", _REWRITE_HINT
+            f"row group {group} of {path.name} has {table.num_rows} rows, and had {expected_count} before.",
+            _REWRITE_HINT,
         )
 
 

@@ -60,17 +60,17 @@ class Processes:
         return self.local_rank == 0
 
     def find_largest(self, *numbers: int) -> tuple[int, ...]:
-        """Return on each process, for each position, the largest of the numbers that the processes have."""
+        """Return on each process, for each position in `numbers`, the largest number of all processes."""
         values = torch.tensor(numbers, dtype=torch.int64)
         dist.all_reduce(values, dist.ReduceOp.MAX)
         return tuple(values.tolist())
 
     def find_smallest(self, number: int) -> int:
-        """Return on each process the smallest of the numbers that the processes have."""
+        """Return on each process the smallest number of all processes."""
         return -self.find_largest(-number)[0]
 
     def add_up(self, *numbers: float) -> tuple[float, ...]:
-        """Return on each process, for each position, the sum of the numbers of all processes."""
+        """Return on each process, for each position in `numbers`, the sum of the numbers of all processes."""
         values = torch.tensor(numbers, dtype=torch.float64)
         dist.all_reduce(values, dist.ReduceOp.SUM)
         return tuple(values.tolist())
@@ -86,7 +86,7 @@ class Processes:
         return [tensor.tolist() for tensor in all_values]
 
     def share_bytes(self, content: bytes) -> bytes:
-        """Return on each process the bytes that the first one has. Nothing is pickled."""
+        """Return on each process the bytes that the first process passes. Nothing is pickled."""
         (length,) = self.find_largest(len(content) if self.is_first else 0)
         values = torch.zeros(length, dtype=torch.uint8)
         if self.is_first and length:
@@ -109,6 +109,7 @@ class Processes:
         Raises:
             DataError: a process has other inputs than the first one. A retry cannot help.
         """
+        # `gather` sends 64-bit integers, so 7 bytes of the digest are compared.
         number = int.from_bytes(hashlib.sha256(identity.encode()).digest()[:7], "big")
         numbers = [values[0] for values in self.gather(number)]
         other_ranks = [str(rank) for rank, other in enumerate(numbers) if other != numbers[0]]
@@ -175,7 +176,7 @@ def _connect(timeout_s: float) -> Processes:
     if torch.cuda.is_available():
         device = torch.device("cuda", local_rank)
         torch.cuda.set_device(device)
-    # Numbers that decide something go through gloo, so that they never wait for the GPU's queue.
+    # The numbers on which the processes agree go through gloo, so that they never wait for the GPU's queue.
     backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
     address = {} if is_started_by_torchrun else {"store": dist.HashStore(), "rank": 0, "world_size": 1}
     try:

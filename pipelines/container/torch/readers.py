@@ -37,7 +37,11 @@ class EpochPart:
     finished_steps: int
 
     def iterate(self, number: int) -> Iterator[Batch]:
-        """Return the batches of one worker. Number 0 is the worker that makes the next batch, 1 the one after it."""
+        """Return the batches of one worker.
+
+        Args:
+            number: which worker: 0 makes the next batch of the process, 1 the batch after it, and so on.
+        """
         worker = (self.finished_steps + number) % self.division.workers
         spans = self.division.get_spans(self.rank, worker, self.finished_steps)
         sizes = self.division.iterate_batch_sizes(self.rank, worker, self.finished_steps)
@@ -45,8 +49,8 @@ class EpochPart:
 
 
 def read_in_thread(part: EpochPart, prefetch: int, *, is_pinned: bool) -> Generator[Batch, None, None]:
-    """Yield batches that a thread reads, `prefetch` of them ahead."""
-    batches = part.iterate(0)
+    """Yield batches that a thread reads, up to `prefetch` of them ahead."""
+    batches = part.iterate(number=0)  # there is only one worker: the thread
 
     def read() -> Batch | None:
         batch = next(batches, None)
@@ -105,7 +109,7 @@ class _Failure:
 
 
 class _EpochDataset(IterableDataset[Any]):
-    """The part that a process reads, for torch's workers: torch takes a batch of each worker in turn."""
+    """The part that a process reads, for torch's workers: torch yields a batch of each worker in turn."""
 
     def __init__(self, part: EpochPart) -> None:
         self._part = part
@@ -123,14 +127,15 @@ def _pin(batch: Batch) -> Batch:
 
 
 def _return_batch(batch: Any) -> Any:
+    """Return a batch unchanged: torch's own function would convert it."""
     return batch
 
 
 def _ignore_signals(_: int) -> None:
     """Ignore a stop of the job: the training decides when it ends, and its workers end with it.
 
-    A stop is sent to all processes of a job. Without this, a worker that ends would break the training before it has
-    saved its last checkpoint.
+    A stop is sent to all processes of a job. A worker that ended would break the training before the training has saved
+    its last checkpoint.
     """
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.SIG_IGN)

@@ -23,7 +23,10 @@ FORMAT_1 = b"\x93NUMPY\x01\x00"
 
 @lru_cache(256)
 def _parse_header(header: bytes) -> tuple[tuple[int, ...], bool, Any]:
-    """Parse the header of an array in format 1.0. This takes numpy longer than the array, so results are cached."""
+    """Parse the header of an array in format 1.0.
+
+    The results are cached: numpy needs longer for a header than for the data.
+    """
     buffer = io.BytesIO(header)
     np.lib.format.read_magic(buffer)
     shape, is_fortran, dtype = np.lib.format.read_array_header_1_0(buffer)
@@ -32,6 +35,7 @@ def _parse_header(header: bytes) -> tuple[tuple[int, ...], bool, Any]:
 
 def _load_array(content: bytes) -> Any:
     if content.startswith(FORMAT_1):
+        # Two bytes with the length of the header follow.
         start = len(FORMAT_1) + 2 + int.from_bytes(content[len(FORMAT_1) : len(FORMAT_1) + 2], "little")
         shape, is_fortran, dtype = _parse_header(content[:start])
         if not is_fortran and not dtype.hasobject:
@@ -88,7 +92,7 @@ def decode_sample(shard: str, key: str, entries: Mapping[str, bytes]) -> dict[st
     """Return the values of a sample's entries, with its key.
 
     Raises:
-        DataError: an entry is damaged. A retry cannot help.
+        DataError: an entry is damaged, or is a pickle. A retry cannot help.
     """
     values: dict[str, Any] = {KEY: key}
     for name, content in entries.items():
@@ -105,7 +109,8 @@ def encode_entry(key: str, name: str, value: Any) -> bytes:
     """Return the content of an entry.
 
     Raises:
-        DataError: its ending is that of a pickle, or the value does not suit it. A retry cannot help.
+        DataError: the ending of the entry's name is one of a pickle, or the value does not suit the ending. A retry
+            cannot help.
     """
     check_entry("a new shard", name)
     encode = ENCODERS.get(_get_ending(name))

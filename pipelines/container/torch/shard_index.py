@@ -17,6 +17,7 @@ from pipelines.errors import DataError
 
 INDEX_ENDING = ".index.json"
 FORMAT = "leeway-shard-index 1"
+"""Name and version of the index's format."""
 HINT = "Write the shard again."
 
 
@@ -94,7 +95,10 @@ def scan_shard(shard: Path) -> ShardIndex:
 
 
 def iterate_members(tar: tarfile.TarFile) -> Iterator[tuple[tarfile.TarInfo, str, str]]:
-    """Yield the files of a shard, each with its sample's key and the entry's name; no folders, no hidden files."""
+    """Yield the files of a shard, each with its sample's key and the entry's name.
+
+    Folders are left out, and so are files whose name has no ending or begins with `__`.
+    """
     for member in tar:
         key, entry = split_name(member.name)
         if member.isreg() and entry and not key.rpartition("/")[2].startswith("__"):

@@ -1,7 +1,7 @@
 """Save and restore checkpoints of several processes, by torch.distributed.checkpoint (DCP).
 
 Each process writes its own shard, as a safetensors file. Nothing that is read from a checkpoint is a pickle. A
-checkpoint can be loaded by another number of processes or hosts: DCP reads the parts that each of them needs.
+checkpoint can be loaded by another number of processes or hosts: DCP reads the parts that each process needs.
 `checkpoint_folders` describes the files, and what happens if a host dies while they are written or copied.
 
 This module is part of the training job's bundle, so it imports torch, the standard library and files of the bundle.
@@ -61,8 +61,8 @@ class ShardedCheckpoints:
     other trainings and other files are neither restored nor removed.
 
     Args:
-        folder: folder of the checkpoints; created if it does not exist. Each host has its own.
-        identity: everything that determines the training (hyperparameters, digests of the data) but the number of
+        folder: folder of the checkpoints; created if it does not exist. Each host has its own folder.
+        identity: everything that determines the training (hyperparameters, digests of the data), except the number of
             hosts and processes, as JSON values. Only a checkpoint of a training with equal values is restored.
         processes: the processes of the training.
         keep: number of checkpoints to keep, at least 1. What is deleted here is deleted in S3, too, perhaps before a
@@ -118,10 +118,10 @@ class ShardedCheckpoints:
         tensors = {key: value for key, value in values.items() if isinstance(value, torch.Tensor)}
         files = self._write_shards(folder, tensors)
         if self.processes.is_first_on_host:
-            folder.mkdir(parents=True, exist_ok=True)  # no process of this host may have had a tensor to write
+            folder.mkdir(parents=True, exist_ok=True)  # it is missing if no process of this host had a tensor to write
             os.replace(folder, self.folder / name)
             _sync_folder(self.folder)
-        self.processes.wait()  # all shards are in place: now the checkpoint may be complete
+        self.processes.wait()  # until all shards are in place: the marker comes after them
         if self.processes.is_first:
             marker = Marker(
                 step=step,
@@ -133,7 +133,7 @@ class ShardedCheckpoints:
                 state=state,
             )
             write_marker(self.folder / name, marker, self._temporary / MARKER_FILE)
-        self.processes.wait()  # no process removes an older checkpoint before this one is complete
+        self.processes.wait()  # until this checkpoint is complete: only then older ones are removed
         self._kept_names = [*self._kept_names, name][-self.keep :]
         self._remove_other_checkpoints()
         self._timer.restart()
@@ -142,7 +142,7 @@ class ShardedCheckpoints:
     def restore(self) -> ShardedCheckpoint | None:
         """Return the newest checkpoint of this training that is complete on all hosts; None if there is none.
 
-        The first process prints its name. `load` reads it.
+        The first process prints the name of the checkpoint. `load` reads its tensors.
         """
         checkpoint = self._find_newest_checkpoint()
         if self.processes.is_first:
@@ -154,7 +154,7 @@ class ShardedCheckpoints:
         return checkpoint
 
     def load(self, checkpoint: ShardedCheckpoint, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Read the tensors of a checkpoint into those of `values`, and return all values of the checkpoint by name.
+        """Read the tensors of a checkpoint into the tensors of `values`. Return all values of the checkpoint by name.
 
         Raises:
             DataError: the checkpoint has other tensors, so it is that of another model. A retry cannot help.
@@ -184,20 +184,21 @@ class ShardedCheckpoints:
         names = {rank: f"shard-{rank + 1:05d}-model-00001-of-00001.safetensors" for rank in range(self.processes.count)}
         path = folder / names[self.processes.rank]
         size, digest = describe_file(path) if path.exists() else (-1, "0" * 64)
+        # `gather` sends 64-bit integers: the size, and the digest in four parts.
         rows = self.processes.gather(size, *struct.unpack(">4q", bytes.fromhex(digest)))
         return {
             names[rank]: (row[0], struct.pack(">4q", *row[1:]).hex()) for rank, row in enumerate(rows) if row[0] >= 0
         }
 
     def _find_newest_checkpoint(self) -> ShardedCheckpoint | None:
-        """Return the newest checkpoint that is complete on all hosts: the first host proposes one after the other."""
-        candidates = self._list_complete_checkpoints() if self.processes.is_first else iter(())
+        """Return the newest checkpoint that is complete on all hosts: the first host proposes its own one by one."""
+        proposals = self._list_complete_checkpoints() if self.processes.is_first else iter(())
         while True:
-            candidate = next(candidates, None)
-            name = self.processes.share_bytes(candidate.name.encode() if candidate else b"").decode()
+            proposal = next(proposals, None)
+            name = self.processes.share_bytes(proposal.name.encode() if proposal else b"").decode()
             if not name:
                 return None
-            marker = candidate.marker if candidate else self._verify_on_host(name)
+            marker = proposal.marker if proposal else self._verify_on_host(name)
             if self.processes.find_smallest(int(marker is not None)):
                 return ShardedCheckpoint(name, marker or read_marker(self.folder / name))
             if self.processes.is_first:

@@ -21,9 +21,9 @@ from pipelines.container.torch.sources import Batch, list_files
 from pipelines.errors import DataError, LeewayError
 
 BLOCK_BYTES = 4 * 2**20
-"""Bytes of a shard that are read at once, if one sample is not larger."""
+"""Largest number of bytes of a shard that are read at once; a larger sample is read alone."""
 DEFAULT_BUFFER = 1_000
-"""Number of samples that are shuffled together, unless the script sets it."""
+"""Smallest number of samples that are shuffled together, unless the script sets it."""
 
 
 class RawSample(NamedTuple):
@@ -46,7 +46,15 @@ class RawSamples:
 
 
 class _Block(NamedTuple):
-    """Samples of a shard that follow each other."""
+    """Samples of a shard that follow each other.
+
+    Attributes:
+        shard: path of the shard.
+        offset: where the first sample begins in the shard, bytes.
+        size_bytes: bytes of all samples.
+        checksums: CRC-32 of each sample; empty if they are not known.
+        lengths: bytes of each sample.
+    """
 
     shard: Path
     offset: int
@@ -58,13 +66,13 @@ class _Block(NamedTuple):
 class Shards:
     """The samples of all shards (`*.tar`) of a channel.
 
-    Entries that end with npy, json, txt and cls become arrays, JSON values, text and whole numbers; others stay bytes.
-    A sample's key is its value `__key__`.
+    Entries whose names end with npy, json, txt and cls become arrays, JSON values, text and whole numbers; other
+    entries stay bytes. A sample's key is its value `__key__`.
 
     Args:
         folder: folder of the channel.
-        decode: function of a sample's values; it returns those of the batch, such as the pixels of a JPEG file. It runs
-            in the loader's workers.
+        decode: function that gets the values of a sample, and returns its values for the batch, such as the pixels of a
+            JPEG file. It runs in the loader's workers.
 
     Raises:
         DataError: there is no shard, a shard is damaged, or has an entry that is a pickle. A retry cannot help.
@@ -89,14 +97,14 @@ class Shards:
 
     @contextmanager
     def open(self) -> Iterator[Callable[[Selection], RawSamples]]:
-        """Return the function that reads the samples of a selection."""
+        """Yield the function that reads the samples of a selection."""
         yield self._read
 
     def collate(self, slices: Sequence[Sequence[RawSample]]) -> Batch:
         """Decode the samples, and stack their values: numbers and arrays become tensors, texts and bytes lists.
 
         Raises:
-            DataError: a sample cannot be decoded, or has other entries or another shape than the others. A retry
+            DataError: a sample cannot be decoded, or has other entries or another shape than the rest. A retry
                 cannot help.
         """
         samples = [self._decode_sample(sample) for samples in slices for sample in samples]
@@ -145,12 +153,12 @@ def _split_into_blocks(path: Path) -> Iterator[_Block]:
     index = read_index(path)
     offsets, first = index.offsets, 0
     while first < len(offsets) - 1:
-        last = first + 1
-        while last < len(offsets) - 1 and offsets[last + 1] - offsets[first] <= BLOCK_BYTES:
-            last += 1
-        lengths = [offsets[number + 1] - offsets[number] for number in range(first, last)]
-        yield _Block(path, offsets[first], offsets[last] - offsets[first], index.checksums[first:last], lengths)
-        first = last
+        stop = first + 1
+        while stop < len(offsets) - 1 and offsets[stop + 1] - offsets[first] <= BLOCK_BYTES:
+            stop += 1
+        lengths = [offsets[number + 1] - offsets[number] for number in range(first, stop)]
+        yield _Block(path, offsets[first], offsets[stop] - offsets[first], index.checksums[first:stop], lengths)
+        first = stop
 
 
 def _read_block(block: _Block) -> list[RawSample]:
@@ -176,6 +184,7 @@ def _read_block(block: _Block) -> list[RawSample]:
 
 def _compare_checksums(block: _Block, content: bytes) -> None:
     start = 0
+    # strict=False: a shard without an index has no checksums.
     for checksum, length in zip(block.checksums, block.lengths, strict=False):
         if zlib.crc32(content[start : start + length]) != checksum:
             raise DataError(f"{block.shard.name} is damaged at byte {block.offset + start:,}.", HINT)

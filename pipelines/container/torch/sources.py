@@ -1,4 +1,4 @@
-"""Define what the loader needs of a channel: blocks of samples that can be read, and batches made of them."""
+"""Define what the loader needs from a channel: blocks of samples that can be read, and batches made of them."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ class Source(Protocol):
     part_hint: str
     """What to do if there are too few parts."""
     default_buffer: int
-    """Number of samples that are shuffled together, unless the script sets it."""
+    """Smallest number of samples that are shuffled together, unless the script sets it."""
 
     @property
     def sizes(self) -> Sequence[int]:
         """Number of samples of each block."""
 
     def open(self) -> AbstractContextManager[Callable[[Selection], Samples]]:
-        """Return the function that reads the samples of a selection. It has open files; only one thread may use it."""
+        """Return the function that reads samples. It has open files, so only one thread may use this function."""
 
     def collate(self, slices: Sequence[Any]) -> Batch:
         """Return a batch of slices of samples."""
@@ -56,10 +56,10 @@ def iterate_batches(source: Source, order: EpochOrder, spans: Spans, sizes: Iter
         source: the channel.
         order: order of the epoch.
         spans: the spans to read.
-        sizes: number of samples of each batch; together, those in `spans`.
+        sizes: number of samples of each batch. Their sum is the number of samples in `spans`.
 
     Raises:
-        DataError: the data is damaged, or differs from what was found before. A retry cannot help.
+        DataError: the data is damaged, or differs from what `source` found at its start. A retry cannot help.
     """
     slices: list[Any] = []
     missing_count = next(sizes, 0)

@@ -28,7 +28,7 @@ def collect_state(
 ) -> dict[str, Any]:
     """Return the weights and the optimizer's state, by name: tensors, and values such as the learning rate.
 
-    The tensors are those of the model: whoever writes into them changes the model. All processes must call it.
+    The tensors are no copies: whoever writes into them changes the model. All processes must call this function.
 
     Args:
         model: the model, with or without DDP or FSDP.
@@ -52,6 +52,7 @@ def apply_state(
 ) -> None:
     """Put the weights and the optimizer's state back, as `collect_state` returned them. All processes must call it."""
     weights = {name.removeprefix(MODEL): value for name, value in state.items() if name.startswith(MODEL)}
+    # The marker of a checkpoint is JSON, so it has lists for tuples, such as AdamW's betas.
     optimizer_state = {
         name.removeprefix(OPTIMIZER): tuple(value) if isinstance(value, list) else value
         for name, value in state.items()
@@ -67,7 +68,7 @@ def apply_state(
 
 
 def collect_weights(model: torch.nn.Module, *, trainable_only: bool = False) -> dict[str, torch.Tensor]:
-    """Return the whole weights on the CPU of the first process, by name; {} on the others. All must call it."""
+    """Return the whole weights on the CPU of the first process, by name; {} on others. All processes must call it."""
     options = StateDictOptions(full_state_dict=True, cpu_offload=True, ignore_frozen_params=trainable_only)
     weights: dict[str, torch.Tensor] = get_model_state_dict(model, options=options)
     return weights

@@ -29,8 +29,8 @@ def write_shards(
     Args:
         folder: folder of the shards; created if it does not exist.
         samples: entries of each sample, by name. The name's ending says how it is written: npy (an array), json, txt,
-            cls (a whole number); any other ending, such as jpg, takes bytes. `__key__` is the sample's key; without it,
-            it is the sample's number.
+            cls (a whole number); the value of any other ending, such as jpg, is bytes. `__key__` is the sample's
+            key; without `__key__`, the key is the sample's number.
         prefix: start of the names.
         shard_bytes: when a shard has at least this number of bytes, the next one begins.
 
@@ -115,6 +115,6 @@ class _ShardWriter:
         self._checksums.append(zlib.crc32(buffer.getbuffer()))
 
     def close(self) -> None:
-        self._file.write(bytes(2 * tarfile.BLOCKSIZE))
+        self._file.write(bytes(2 * tarfile.BLOCKSIZE))  # two empty blocks end a tar file
         self._file.close()
         write_index(self._path, ShardIndex(self._offsets, self._checksums))

@@ -1,4 +1,4 @@
-"""Download the results of a tuning from its MLflow run, such as one of TuningOperator."""
+"""Download the results of a tuning from its MLflow run, such as a run that TuningOperator made."""
 
 from __future__ import annotations
 

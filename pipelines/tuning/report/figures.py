@@ -17,12 +17,13 @@ from pipelines.tuning.space import Range
 
 STATE_COLORS = {"complete": CANDIDATE_COLOR, "pruned": REFERENCE_COLOR, "stopped": "#d9a400", "failed": "#c4281c"}
 MAX_CURVES = 200
-"""Largest number of trials whose losses are drawn by round: the newest."""
+"""Largest number of trials whose losses are drawn by round: the newest trials are drawn."""
 TICKS = 5
+"""Number of ticks on the axis of a range."""
 
 
 def draw_figures(folder: Path, result: TuningResult, importance: Mapping[str, float]) -> list[Path]:
-    """Draw the charts for which there are values into PNG files of a folder; return their paths."""
+    """Draw each chart for which there are values into a PNG file of a folder; return the paths of the files."""
     paths = [draw_history(folder / "history.png", result), draw_parallel(folder / "parallel.png", result)]
     if any(trial.rounds for trial in result.trials):
         paths.append(draw_rounds(folder / "rounds.png", result))
@@ -90,10 +91,10 @@ def draw_parallel(path: Path, result: TuningResult) -> Path:
     figure, axis = _create_axes("Values of the completed trials", (max(6.5, 1.7 * len(space) + 2.2), 4.4))
     scales = [_build_scale(item, [trial.parameters[name] for trial in trials]) for name, item in space.items()]
     for rank, trial in enumerate(trials):
-        heights = [scale[0](trial.parameters[name]) for scale, name in zip(scales, space, strict=True)]
-        share = (rank + 1) / len(trials)
+        heights = [get_height(trial.parameters[name]) for (get_height, _), name in zip(scales, space, strict=True)]
+        darkness = (rank + 1) / len(trials)
         is_best = trial.number == result.best.number
-        color = CHAMPION_COLOR if is_best else plt.get_cmap("Blues")(0.2 + 0.75 * share)
+        color = CHAMPION_COLOR if is_best else plt.get_cmap("Blues")(0.2 + 0.75 * darkness)
         axis.plot(range(len(space)), heights, color=color, linewidth=2.4 if is_best else 1.1, zorder=rank + 2)
     for position, (_, ticks) in enumerate(scales):
         axis.axvline(position, color="#bbbbbb", linewidth=1, zorder=1)
@@ -103,7 +104,7 @@ def draw_parallel(path: Path, result: TuningResult) -> Path:
                 "xytext": (5, 0),
                 "textcoords": "offset points",
                 "va": "center",
-                "zorder": 999,
+                "zorder": 999,  # above the line of each trial
             }
             axis.annotate(text, (position, height), fontsize=8, bbox=box, **position_style)
     axis.set_xticks(range(len(space)), list(space))
@@ -126,6 +127,7 @@ def draw_importance(path: Path, importance: Mapping[str, float]) -> Path:
 
 
 def _create_axes(title: str, size: tuple[float, float]) -> tuple[Any, Axes]:
+    """Create a figure with one pair of axes; `size` is its width and height, inches."""
     figure, axis = plt.subplots(figsize=size, layout="constrained")
     axis.set_title(title, fontsize=11, loc="left")
     axis.spines[["top", "right"]].set_visible(False)
@@ -135,7 +137,7 @@ def _create_axes(title: str, size: tuple[float, float]) -> tuple[Any, Axes]:
 
 
 def _limit_vertical_axis(axis: Axes, values: Sequence[float]) -> None:
-    """Limit the vertical axis to the lower nine tenths of the values: one poor trial would hide all differences."""
+    """Limit the vertical axis to the lower nine tenths of the values, so that one poor trial does not hide the rest."""
     finite_values = [value for value in values if math.isfinite(value)]
     low, high = min(finite_values), float(np.quantile(finite_values, 0.9))
     if high > low:
@@ -143,7 +145,7 @@ def _limit_vertical_axis(axis: Axes, values: Sequence[float]) -> None:
 
 
 def _build_scale(item: Range | list[Any], values: Sequence[Any]) -> tuple[Any, list[tuple[float, str]]]:
-    """Return the function from a value to its height, from 0 to 1, and the ticks of the axis."""
+    """Return the function that computes the height of a value, from 0 to 1, and the height and text of each tick."""
     if not isinstance(item, Range):
         heights = {value: index / (len(item) - 1) for index, value in enumerate(item)}
         return heights.__getitem__, [(height, str(value)) for value, height in heights.items()]

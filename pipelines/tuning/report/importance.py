@@ -1,7 +1,7 @@
 """Estimate how much of the variance of the objective each hyperparameter explains (fANOVA, Hutter et al. 2014).
 
-The values are those of Optuna's FanovaImportanceEvaluator. It computes the marginal of a tree for one value after the
-other in Python, and takes some ten times as long.
+The results are those of Optuna's FanovaImportanceEvaluator, which takes some ten times as long: it computes the
+marginal of a tree in Python, for one value after the other.
 """
 
 from __future__ import annotations
@@ -39,24 +39,25 @@ class Tree:
         return _compute_variance(self.values, np.prod(self.boxes[:, :, 1] - self.boxes[:, :, 0], axis=1))
 
     def compute_marginal_variance(self, columns: Sequence[int]) -> float:
-        """Return the variance of the mean prediction for the values of some columns."""
+        """Return the variance, over the values of some columns, of the prediction averaged over the other columns."""
         sizes = self.boxes[:, :, 1] - self.boxes[:, :, 0]
         sizes[:, columns] = 1.0
         volumes = np.prod(sizes, axis=1)
-        members, widths = zip(*(self._divide_column(column) for column in columns), strict=True)
+        masks, widths = zip(*(self._divide_column(column) for column in columns), strict=True)
         values, weights = [], []
-        # Several columns are those of the categories of one hyperparameter: each has at most two intervals.
-        for numbers in itertools.product(*(range(len(width)) for width in widths[:-1])):
-            rows = [member[number] for member, number in zip(members, numbers, strict=False)]
-            shares = volumes * np.prod(rows, axis=0)
-            sums = members[-1] @ shares
-            values.append((members[-1] @ (shares * self.values)) / sums)
-            width = np.prod([width[number] for width, number in zip(widths, numbers, strict=False)])
-            weights.append(sums * widths[-1] * width)
+        # Only a categorical hyperparameter has several columns, and each of them has at most two intervals. All
+        # intervals of the last column are computed together.
+        for intervals in itertools.product(*(range(len(width)) for width in widths[:-1])):
+            chosen_masks = [mask[interval] for mask, interval in zip(masks, intervals, strict=False)]
+            leaf_volumes = volumes * np.prod(chosen_masks, axis=0)
+            interval_volumes = masks[-1] @ leaf_volumes
+            values.append((masks[-1] @ (leaf_volumes * self.values)) / interval_volumes)
+            width = np.prod([width[interval] for width, interval in zip(widths, intervals, strict=False)])
+            weights.append(interval_volumes * widths[-1] * width)
         return _compute_variance(np.concatenate(values), np.concatenate(weights))
 
     def _divide_column(self, column: int) -> tuple[Array, Array]:
-        """Return which leaves are in each interval between two splits, shape (intervals, leaves), and its width."""
+        """Return which leaves are in each interval between two splits, shape (intervals, leaves), and the widths."""
         low, high = self.boxes[:, column, 0], self.boxes[:, column, 1]
         edges = np.unique(np.concatenate([low, high]))
         middles = (edges[1:] + edges[:-1])[:, np.newaxis] / 2
@@ -67,14 +68,15 @@ def estimate_importance(result: TuningResult) -> dict[str, float]:
     """Estimate each hyperparameter's share of the variance of the objective.
 
     Returns:
-        Hyperparameter to its share, largest first; empty if there are too few completed trials, or all have equal
-        objectives or equal values.
+        Maps each hyperparameter to its share, largest first. Empty if the space has only one, if too few trials were
+        completed, or if all of these have equal objectives or equal values.
     """
     trials = [trial for trial in result.trials if trial.objective is not None]
     names = list(result.plan.space)
     if len(trials) < MIN_TRIALS or len({trial.objective for trial in trials}) == 1 or len(names) < 2:
         return {}
-    distributions = dict(sorted(build_distributions(result.plan.space).items()))  # Optuna's order, which the seed needs
+    # In Optuna's order: in another order, the seed would give other trees than in Optuna.
+    distributions = dict(sorted(build_distributions(result.plan.space).items()))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         space = _SearchSpaceTransform(distributions, transform_log=False, transform_step=False)
@@ -106,7 +108,7 @@ def _build_tree(tree: Any, bounds: Array) -> Tree:
     boxes[0] = bounds
     splits = zip(tree.feature, tree.threshold, tree.children_left, tree.children_right, strict=True)
     for node, (column, threshold, left, right) in enumerate(splits):
-        if column >= 0:  # no leaf; the children have larger numbers
+        if column >= 0:  # a node with children, which have larger numbers and so are visited later
             boxes[left] = boxes[right] = boxes[node]
             boxes[left, column, 1] = boxes[right, column, 0] = threshold
     is_leaf = tree.feature < 0

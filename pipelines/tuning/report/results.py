@@ -35,6 +35,7 @@ class TrialResult:
     """The result of one trial."""
 
     number: int
+    """Number of the trial in the tuning, from 0."""
     state: str
     """complete, pruned, stopped or failed."""
     objective: float | None
@@ -42,14 +43,17 @@ class TrialResult:
     rounds: dict[int, float]
     """Maps each number of rounds to the objective after them."""
     seconds: float
+    """How long the trial ran, seconds."""
     parameters: dict[str, Any]
+    """Values of the searched hyperparameters."""
     folds: list[dict[str, Any]]
     """Days, rows and loss of each fold; empty if the script does not write them."""
     metric: str
+    """Name of the objective."""
     reason: str
-    """Why it failed, or after which round it was pruned."""
+    """Why the trial failed, or after which round it was pruned."""
     cost_usd: float = 0.0
-    """What it cost, USD; 0 on this machine."""
+    """Cost of the trial, USD; 0 on this machine."""
 
     @property
     def best_round(self) -> int | None:
@@ -58,7 +62,7 @@ class TrialResult:
 
     @property
     def loss(self) -> float | None:
-        """The objective; of a trial that was not completed, the lowest of its rounds; None if none was logged."""
+        """The objective; of a trial that was not completed, the lowest after a round; None if none was logged."""
         return min(self.rounds.values(), default=None) if self.objective is None else self.objective
 
     @property
@@ -75,6 +79,7 @@ class TuningResult:
     plan: PlanSpec
     trials: Sequence[TrialResult]
     best: TrialResult
+    """The winner."""
     earlier_trials: int = 0
     """Number of trials of earlier tunings; see `TuningRecord`."""
 
@@ -92,7 +97,7 @@ class TuningResult:
 
     @property
     def record(self) -> TuningRecord:
-        """The record that a training with the winner's values has."""
+        """The record of this tuning, for a training with the winner's values."""
         return TuningRecord(
             name=self.name,
             trials=len(self.trials),
@@ -124,8 +129,9 @@ def _read_trial(request: Request, number: int, trial: FrozenTrial) -> TrialResul
     objective_log = ObjectiveLog(request.folder / "trials" / f"{number:04d}" / LOG_FILE)
     objective_log.read()
     pruned_at = trial.user_attrs.get("pruned_at")
+    # A pruned trial may log some more rounds before its process ends.
     rounds = {count: value for count, value in objective_log.rounds.items() if not pruned_at or count <= pruned_at}
-    folds = trial.user_attrs.get("folds", {})
+    folds_file = trial.user_attrs.get("folds", {})  # the content of folds.json
     return TrialResult(
         number=number,
         state=STATE_NAMES[trial.state],
@@ -133,8 +139,8 @@ def _read_trial(request: Request, number: int, trial: FrozenTrial) -> TrialResul
         rounds=rounds,
         seconds=trial.user_attrs.get("seconds", 0.0),
         parameters=dict(trial.params),
-        folds=folds.get("folds", []),
-        metric=folds.get("metric", DEFAULT_METRIC),
+        folds=folds_file.get("folds", []),
+        metric=folds_file.get("metric", DEFAULT_METRIC),
         reason=trial.user_attrs.get("reason", ""),
     )
 

@@ -1,7 +1,7 @@
 """Open the study of a tuning: Optuna's journal, an append-only file that holds all trials.
 
-Only one process uses a journal; it holds the lock of the tuning. So a killed process leaves no lock of Optuna, and at
-most an incomplete last line.
+Only one process uses a journal: the process that holds the lock of the tuning. Optuna's own lock is not used, so a
+killed process leaves at most an incomplete last line.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from pipelines.errors import DataError
 
 JOURNAL_FILE = "journal.log"
 WARM_NUMBER = "warm"
-"""User attribute of each trial that `warm_start` took from an earlier tuning: the number of the trial there."""
+"""User attribute of each trial that `warm_start` added from an earlier tuning: its number among those that were
+added, from 0."""
 
 EARLIER_TRIALS = "earlier_trials"
 """User attribute of a study: what `count_earlier_trials` returns. A study of an earlier release lacks it."""
@@ -57,7 +58,7 @@ def read_trials(folder: Path) -> tuple[list[FrozenTrial], int]:
     """Read the trials of another tuning from its folder. Nothing is changed there: it may run in another process.
 
     Returns:
-        Its trials, and the number of the earlier ones that it started from.
+        The trials of the other tuning, and the number of trials from which that tuning learned (warm start).
 
     Raises:
         DataError: the journal is damaged. A retry cannot help.
@@ -84,12 +85,12 @@ def list_trials(study: optuna.Study) -> list[FrozenTrial]:
 
 
 def count_warm_trials(study: optuna.Study) -> int:
-    """Count the trials of an earlier tuning. They come first, so the first trial of this tuning has this number."""
+    """Count the trials that a warm start added: Optuna's number of the first trial that this tuning started."""
     return sum(WARM_NUMBER in trial.user_attrs for trial in study.get_trials(deepcopy=False))
 
 
 def count_earlier_trials(study: optuna.Study) -> int:
-    """Count all trials of the earlier tunings that this one started from, also those outside its space."""
+    """Count all trials of the earlier tunings that this one learned from, with those outside its space."""
     return int(study.user_attrs.get(EARLIER_TRIALS, count_warm_trials(study)))
 
 

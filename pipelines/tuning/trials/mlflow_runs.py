@@ -1,4 +1,4 @@
-"""Record a tuning in MLflow: a run for it, and a nested run for each trial. Without a server, only files record it."""
+"""Record a tuning in MLflow: its own run, and a nested run for each trial. Without a server, only files record it."""
 
 from __future__ import annotations
 
@@ -16,23 +16,27 @@ from pipelines.system.log import log
 from pipelines.system.mlflow_server import find_or_create_experiment, is_reachable, prepare_client
 
 TUNING_TAG = "leeway.tuning"
-"""Tag of the run of a tuning, and of those of its trials: the tuning's name."""
+"""Tag of the run of a tuning, and of the runs of its trials: the tuning's name."""
 TRIAL_TAG = "leeway.trial"
 """Tag of the run of a trial, its number; of the run of the tuning, `PARENT`."""
 PARENT = "parent"
+"""Value of `TRIAL_TAG` for the run of a tuning."""
 STATE_TAG = "leeway.trial_state"
-"""Tag of the run of a trial: complete, pruned or failed; while it runs, there is none."""
+"""Tag of the run of a trial: complete, pruned, stopped or failed; while the trial runs, there is no such tag."""
 PARENT_TAG = "mlflow.parentRunId"
+"""MLflow's tag of a nested run: the id of its parent."""
 STATUSES = {TrialState.COMPLETE: "FINISHED", TrialState.PRUNED: "KILLED", TrialState.FAIL: "FAILED"}
+"""Maps each state of a trial in Optuna to the status of its run."""
 STATE_NAMES = {TrialState.COMPLETE: "complete", TrialState.PRUNED: "pruned", TrialState.FAIL: "failed"}
+"""Maps each state of a trial in Optuna to its name in Leeway."""
 REPORT_FOLDER = "report"
 """Folder of the report among the artifacts of the run of a tuning."""
 MAX_RUNS = 10_000
 """Largest number of trials of a tuning, and so of their runs."""
 RUN_ID = re.compile(r"[0-9a-f]{32}")
-"""An id of a run."""
+"""Pattern of the id of a run."""
 BATCH = 900
-"""Metrics of one request; MLflow accepts 1,000."""
+"""Number of metrics in one request; MLflow accepts 1,000."""
 
 
 class TuningRuns:
@@ -44,8 +48,8 @@ class TuningRuns:
         name: name of the tuning.
         experiment: name of the MLflow experiment.
         params: parameters of the run of the tuning; equal for all runs of this name.
-        limits: what may change while a tuning runs, such as the number of trials. They become tags, because MLflow
-            refuses another value of a parameter.
+        limits: values that may change while a tuning runs, such as the number of trials. They become tags, because
+            MLflow refuses another value of a parameter.
     """
 
     def __init__(
@@ -82,7 +86,7 @@ class TuningRuns:
         return self._client is not None
 
     def find_missing_trials(self, count: int) -> list[int]:
-        """Return the numbers of the first `count` trials whose results MLflow lacks; none if it does not answer."""
+        """Return the numbers of the first `count` trials whose results MLflow lacks; [] if it does not answer."""
         recorded: list[int] = []
         self._call(lambda: recorded.extend(self._list_recorded_trials()))
         return sorted(set(range(count)) - set(recorded)) if self.is_connected else []
@@ -117,6 +121,7 @@ class TuningRuns:
             self._client.log_param(run_id, name, value)
 
     def _find_or_create(self, title: str, tags: Mapping[str, str], condition: str) -> str:
+        """Return the id of this tuning's run that meets a condition; create it if there is none. Set it RUNNING."""
         query = f"tags.`{TUNING_TAG}` = '{self.name}' and {condition}"
         runs = self._client.search_runs([self._experiment_id], query, max_results=1)
         if runs:
@@ -145,6 +150,7 @@ class TuningRuns:
         self._client.set_terminated(self.run_id)
 
     def _call(self, request: Callable[[], Any]) -> None:
+        """Make a request to MLflow, unless an earlier one has failed. Log an error once, and raise none."""
         if self._client is None:
             return
         try:
@@ -161,7 +167,7 @@ def log_rounds(client: Any, run_id: str, rounds: Mapping[int, float], time_ms: i
     Args:
         client: client of MLflow.
         run_id: id of the trial's run.
-        rounds: number of rounds, from 1, to the objective after them.
+        rounds: maps each number of rounds, from 1, to the objective after them.
         time_ms: time of the points, milliseconds since 1970. A point that the run has already is not added again.
     """
     from mlflow.entities import Metric
@@ -172,7 +178,7 @@ def log_rounds(client: Any, run_id: str, rounds: Mapping[int, float], time_ms: i
 
 
 def connect() -> Any:
-    """Return a client of MLflow; None if no server is set or none answers."""
+    """Return a client of MLflow; None if no server is set, or if it does not answer."""
     uri = settings().mlflow_tracking_uri
     if not uri:
         return None

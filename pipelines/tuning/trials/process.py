@@ -25,7 +25,8 @@ OBJECTIVE_LINE = re.compile(rf"^(?:\[(\d+)\]\s)?{METRIC_REGEX}\s*$")
 objective of the best round, which has no number."""
 LOG_FILE = "log.txt"
 RESULT_FILE = "output/data/resources.json"
-"""File that the script writes last. A trial with this file is finished, even if its process was not seen to end."""
+"""File that the script writes last. A trial with this file is finished, even if the search was killed before
+it saw the end of its process."""
 FOLDS_FILE = "output/data/folds.json"
 """File in which the script describes its folds."""
 TAIL_BYTES = 4_000
@@ -46,6 +47,7 @@ class ObjectiveLog:
     final: float | None = None
     """Objective of the best round, which the script logs last."""
     _position: int = 0
+    """Number of bytes of the log that were read."""
     _is_in_long_line: bool = False
     """Whether the bytes before the position are the start of a line that is too long."""
 
@@ -61,7 +63,7 @@ class ObjectiveLog:
                 if len(content) - complete_bytes > MAX_LINE_BYTES:
                     complete_bytes, self._is_in_long_line = len(content), True
                 self._position += complete_bytes
-                if complete_bytes < len(content) < READ_BYTES:
+                if complete_bytes < len(content) < READ_BYTES:  # the end of the log, with an incomplete line
                     return
                 file.seek(self._position)
 
@@ -85,11 +87,11 @@ class ObjectiveLog:
 
     @property
     def objective(self) -> float | None:
-        """The objective of the trial: that of the best round, or else of the last one; None if none was logged."""
+        """The objective of the trial: after the best round, or else after the last round; None if none was logged."""
         return self.final if self.final is not None else next(reversed(self.rounds.values()), None)
 
     def find_best_until(self, rounds: int) -> float:
-        """Return the lowest objective of the first rounds."""
+        """Return the lowest objective after each of the first `rounds` rounds."""
         return min(value for number, value in self.rounds.items() if number <= rounds)
 
     def find_undefined_round(self) -> int | None:
@@ -168,7 +170,7 @@ def start_trial(
     """Start the script for a trial, or resume it from the checkpoints in `folder`. A finished trial is not run again.
 
     When this process ends, even by SIGKILL, the trial's process saves a checkpoint and ends. If the operating system
-    does not support that, the trial's process continues, and a restart of the search waits for its end.
+    cannot do this (only Linux can), the trial's process continues, and a restart of the search waits for its end.
 
     Args:
         folder: folder of the trial.
@@ -188,7 +190,7 @@ def start_trial(
         job = f"{folder.parents[1].name}-{folder.name}"
         environment = build_environment(script, job, folder, channels)
         environment |= {"OMP_NUM_THREADS": str(threads), "OMP_THREAD_LIMIT": str(threads)}
-        environment.pop("MLFLOW_TRACKING_URI", None)  # this process logs all trials: a client for each costs seconds
+        environment.pop("MLFLOW_TRACKING_URI", None)  # this process logs all trials: a client in each costs seconds
         with (folder / LOG_FILE).open("ab+") as log:
             _end_last_line(log)
             process = subprocess.Popen(
@@ -197,7 +199,7 @@ def start_trial(
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                pass_fds=[lock],
+                pass_fds=[lock],  # so the lock is held until this process ends, too
                 preexec_fn=partial(end_with_parent, os.getpid()),  # noqa: PLW1509 - it calls only prctl, getppid and kill
             )
     return TrialProcess(folder, process)

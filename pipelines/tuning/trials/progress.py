@@ -22,6 +22,7 @@ MINUTES_FROM_S = 120
 
 def describe_progress(study: optuna.Study, plan: PlanSpec, trial: optuna.Trial, result: str) -> str:
     """Describe a trial that has ended: number, values, result, the best so far, and the time that is left."""
+    # In Optuna, this tuning's trials have the numbers after those of the warm start.
     offset, best_trial = count_warm_trials(study), find_best(study)
     best_text = f"best {best_trial.value:.5f} of trial {best_trial.number - offset}" if best_trial else "no result yet"
     seconds = [

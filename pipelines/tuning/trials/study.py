@@ -1,8 +1,8 @@
 """Run the trials of a tuning: propose values, start trials, stop poor ones early, and record every result.
 
 All state is in the folder of the tuning: Optuna's journal, and a folder for each trial with its log and checkpoints. So
-after a kill at any moment, a restart reads the results of finished trials, resumes the interrupted ones with the same
-values from their checkpoints, and continues with new ones.
+after a kill at any moment, a restart reads the results of finished trials, resumes the interrupted trials with the same
+values from their checkpoints, and continues with new trials.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from pipelines.tuning.trials.progress import describe_progress, raise_missing_ob
 POLL_S = 0.05
 """Seconds between two reads of the logs of the trials."""
 MAX_STARTS = 3
-"""Largest number of starts of a trial that signals of other processes end."""
+"""Largest number of starts of a trial whose process is ended by signals of other processes."""
 MAX_FAILURES = 3
 """Number of failed trials after which a tuning without any result ends."""
 
@@ -44,17 +44,17 @@ class RunningTrial:
     trial: optuna.Trial
     process: TrialProcess
     seconds_before: float
-    """Seconds of its earlier starts."""
+    """Seconds that its earlier processes ran."""
     pending_rungs: list[int]
-    """Numbers of rounds after which it must still be judged, ascending."""
+    """Numbers of rounds after which the trial must still be judged, ascending."""
     state: TrialState | None = None
-    """Decision about it, while its process ends; None: there is none yet."""
+    """Decision about the trial; its process may still have to end. None: no decision yet."""
     reason: str = ""
-    """Why it failed, or after how many rounds it was pruned."""
+    """Why the trial failed, or after how many rounds it was pruned."""
 
     @property
     def seconds(self) -> float:
-        """Seconds of all its starts."""
+        """Seconds that all processes of the trial ran."""
         return self.seconds_before + (self.process.seconds if self.process.process else 0.0)
 
 
@@ -66,9 +66,10 @@ class Tuning:
     study: optuna.Study
     runs: TuningRuns
     prepare_report: Callable[[], object] = lambda: None
-    """Called in a thread when no further trial is started and the last ones run: a core may be idle then. Before,
+    """Called in a thread when no further trial is started and the last ones run: a core may be idle then. Earlier,
     a thread could delay the trials, and could hold a lock while a process is forked."""
     running: list[RunningTrial] = field(default_factory=list)
+    """The trials that run now."""
     failures: int = 0
     """Number of trials that failed in this process."""
     is_preparing: bool = False
@@ -78,7 +79,7 @@ class Tuning:
         """Find the trials that an earlier process did not finish."""
         plan = self.request.plan
         self.distributions = build_distributions(plan.space)
-        self.offset = count_warm_trials(self.study)
+        self.offset = count_warm_trials(self.study)  # a trial's number in Optuna minus its number in this tuning
         self.interrupted_trials = [trial for trial in list_trials(self.study) if trial.state == TrialState.RUNNING]
         self.hours_before = self.study.user_attrs.get("hours", 0.0)
         self.started_s = time.monotonic()
@@ -129,7 +130,7 @@ class Tuning:
         return self.study.ask(self.distributions)
 
     def _restore_trial(self, frozen: FrozenTrial) -> optuna.Trial:
-        """Return a trial that was interrupted, with its values. Propose values that it lacks because of a kill."""
+        """Return a trial that was interrupted, with its values. Propose those that it lacks because of a kill."""
         self.study.sampler = build_sampler(self.request.plan, frozen.number - self.offset)
         trial = optuna.Trial(self.study, frozen._trial_id)
         for name, distribution in self.distributions.items():
@@ -137,6 +138,7 @@ class Tuning:
         return trial
 
     def _start(self, trial: optuna.Trial, relay: SignalRelay) -> RunningTrial:
+        """Start or resume the process of a trial; start none if the trial was pruned before a kill."""
         number = trial.number - self.offset
         folder = self.request.folder / "trials" / f"{number:04d}"
         attributes, log_file = trial.user_attrs, folder / LOG_FILE
@@ -145,7 +147,7 @@ class Tuning:
             self._prune(running_trial, attributes["pruned_at"])
             return running_trial
         seconds = attributes.get("seconds", 0.0)
-        if "started_at" in attributes and log_file.exists():  # this process's predecessor was killed
+        if "started_at" in attributes and log_file.exists():  # an earlier process was killed
             seconds += max(0.0, log_file.stat().st_mtime - attributes["started_at"])
         trial.set_user_attr("seconds", seconds)
         trial.set_user_attr("started_at", time.time())
@@ -167,7 +169,7 @@ class Tuning:
                 self._fail(running_trial, f"it ran longer than max_trial_s, {self.request.plan.max_trial_s} s")
             return
         if running_trial.state is None:
-            if relay.has_signal and exit_code:
+            if relay.has_signal and exit_code:  # a signal ends this search; the next one resumes the trial
                 self.running.remove(running_trial)
                 self._save_seconds(running_trial)
                 return
@@ -190,8 +192,9 @@ class Tuning:
                 return
 
     def _is_poor(self, running_trial: RunningTrial, rung: int) -> bool:
+        """Report the best objective up to a rung to Optuna; return whether the pruner stops the trial."""
         trial = running_trial.trial
-        # After a kill, the journal may have the report, and not the decision.
+        # After a kill, the journal may have the report but not the decision.
         if rung not in self.study.get_trials(deepcopy=False)[trial.number].intermediate_values:
             trial.report(running_trial.process.log.find_best_until(rung), rung)
         return trial.should_prune()
@@ -227,7 +230,7 @@ class Tuning:
             running_trial.state, running_trial.reason = TrialState.FAIL, f"its objective was {objective}"
         else:
             running_trial.state = TrialState.COMPLETE
-            for rung in running_trial.pending_rungs:  # it ended early, and still competes with trials that run longer
+            for rung in running_trial.pending_rungs:  # the trial ended before these rungs: report its best for them
                 if self._is_poor(running_trial, rung):
                     break
         return True
@@ -248,7 +251,7 @@ class Tuning:
             number, running_trial.state, running_trial.reason, process.log.rounds, value, running_trial.seconds
         )
         self.study.set_user_attr("hours", self._count_hours())
-        self.study.tell(trial, value, state=running_trial.state)  # last: all else of this trial is recorded
+        self.study.tell(trial, value, state=running_trial.state)  # last, after all else of the trial is recorded
         process.remove_checkpoints()
         result = f"{value:.5f}" if value is not None else running_trial.reason
         log.info(
@@ -256,6 +259,7 @@ class Tuning:
         )
 
     def _save_seconds(self, running_trial: RunningTrial) -> None:
+        """Store the seconds of a trial, and the time up to which they are counted."""
         running_trial.trial.set_user_attr("seconds", round(running_trial.seconds, 3))
         running_trial.trial.set_user_attr("started_at", time.time())
 

@@ -17,10 +17,11 @@ from pipelines.container.torch.language.hyperparameters import Hyperparameters
 from pipelines.errors import DataError
 
 ALL_LINEAR = "all-linear"
+"""Value of `lora_targets` that peft replaces by all linear layers but the output layer."""
 
 
 def add_adapter(model: Any, hyperparameters: Hyperparameters) -> PeftModel:
-    """Freeze a model, and add matrices that are trained (Hu et al. 2021), in fp32. The seed decides their values.
+    """Freeze a model, and add matrices that are trained (Hu et al. 2021), in fp32. The seed decides their first values.
 
     Raises:
         DataError: the model has no layer that `lora_targets` names. A retry cannot help.
@@ -55,7 +56,7 @@ def save_model(model: Any, weights: Mapping[str, torch.Tensor], folder: Path) ->
     """
     folder.mkdir(parents=True, exist_ok=True)
     if isinstance(model, PeftModel):
-        # The base model is where the job read it, and nowhere else: training.json has its digest.
+        # The path of the base model exists only in this job, so it is not written; training.json has the digest.
         model.peft_config["default"].base_model_name_or_path = None
         model.save_pretrained(folder, state_dict=dict(weights), safe_serialization=True)
         (folder / "README.md").unlink(missing_ok=True)  # peft writes the template of a model card, not filled in

@@ -29,7 +29,9 @@ from pipelines.system.files import sha256
 
 FORMAT_HINT = "Give a model folder in the format of Hugging Face: config.json, *.safetensors, tokenizer.json."
 PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt")
+"""Names of files with weights that are pickles."""
 INDEX_FILE = "model.safetensors.index.json"
+"""File that maps each weight to its file, if the weights are in several files."""
 
 
 def check_folder(folder: Path) -> None:
@@ -37,6 +39,7 @@ def check_folder(folder: Path) -> None:
 
     Raises:
         DataError: a file is missing, or the model is a pickle, an adapter, quantized, or needs code of its own.
+            A retry cannot help.
     """
     if not (folder / "config.json").is_file():
         raise DataError(_describe_missing_config(folder), FORMAT_HINT)
@@ -64,7 +67,7 @@ def load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
     """Load the tokenizer of a base model.
 
     Raises:
-        DataError: it cannot be read, or has no token for the end of a text. A retry cannot help.
+        DataError: the tokenizer cannot be read, or has no token for the end of a text. A retry cannot help.
     """
     logging.disable_progress_bar()
     logging.set_verbosity_error()

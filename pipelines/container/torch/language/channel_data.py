@@ -16,13 +16,18 @@ from pipelines.container.torch.processes import Processes
 
 
 class ChannelData:
-    """The sequences of a channel. Each process has all of them, and computes its share.
+    """The sequences of a channel. Each process has all sequences, and computes its share.
 
     Args:
         folder: folder of the channel.
         tokenizer: the tokenizer of the base model.
         hyperparameters: length of a sequence, packing, and size of a batch.
         processes: the processes of the training.
+
+    Attributes:
+        sequences: the documents of each sequence.
+        digest: digest of all tokens of the channel.
+        description: a line about the channel, for the log.
 
     Raises:
         DataError: the channel has no document, or a line does not have the fields of a document. A retry cannot help.
@@ -33,12 +38,12 @@ class ChannelData:
         self._padding = tokenizer.eos_token_id
         length = hyperparameters.sequence_length
         corpus = read_corpus(folder, tokenizer, length)
-        counts = [len(document.tokens) for document in corpus.documents]
-        indexes = pack(counts, length) if hyperparameters.packing else [[index] for index in range(len(counts))]
-        self.sequences: Sequence[Sequence[Document]] = [[corpus.documents[i] for i in group] for group in indexes]
+        token_counts = [len(document.tokens) for document in corpus.documents]
+        groups = pack(token_counts, length) if hyperparameters.packing else [[i] for i in range(len(token_counts))]
+        self.sequences: Sequence[Sequence[Document]] = [[corpus.documents[i] for i in group] for group in groups]
         self.digest = corpus.compute_digest()
-        share = sum(counts) / (len(indexes) * length)
-        self.description = f"{folder.name}: {corpus.describe()}; {len(indexes)} sequences, {share:.0%} full"
+        filled_share = sum(token_counts) / (len(groups) * length)
+        self.description = f"{folder.name}: {corpus.describe()}; {len(groups)} sequences, {filled_share:.0%} full"
 
     def count_targets(self, numbers: Sequence[int]) -> int:
         """Return the number of tokens that the model has to predict in the sequences with these numbers."""

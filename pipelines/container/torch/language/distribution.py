@@ -30,12 +30,15 @@ def choose_dtype(hyperparameters: Hyperparameters) -> torch.dtype:
 def distribute(build: Callable[[], Any], hyperparameters: Hyperparameters, processes: Processes) -> Any:
     """Build a model in each process, and distribute it. The processes of a host take turns.
 
-    So a host needs the memory for one whole model, and not one for each of its processes.
+    So a host needs the memory for one whole model, and not for one model of each of its processes.
 
     Args:
         build: builds the whole model on the CPU, equal in all processes.
         hyperparameters: strategy and precision.
         processes: the processes of the training.
+
+    Raises:
+        DataError: FSDP cannot divide the model, because its layers are not known. A retry cannot help.
     """
     if not hyperparameters.is_divided:
         models = [build().to(processes.device) for _ in _take_turns(processes)]
@@ -73,7 +76,7 @@ def cast_computation(hyperparameters: Hyperparameters, device: torch.device) -> 
 
 
 def exchange_gradients(model: Any, is_last: bool) -> AbstractContextManager[Any]:
-    """Return the context of a backward pass for one part of a batch. DDP adds up gradients only after the last part.
+    """Return the context of a backward pass for one part of a step. DDP adds up gradients only after the last part.
 
     FSDP adds them up after each part: otherwise each process would keep the gradients of the whole model.
     """

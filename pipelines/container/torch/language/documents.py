@@ -53,7 +53,7 @@ class Corpus:
     Attributes:
         documents: the documents, in the order of the files' names and of their lines.
         split_count: number of texts that were longer than a sequence, and were split.
-        truncated_count: number of completions that were truncated, for the same reason.
+        truncated_count: number of completions that were truncated, because they did not fit.
         empty_count: number of documents without a token to predict, which are left out.
     """
 

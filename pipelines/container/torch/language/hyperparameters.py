@@ -23,9 +23,9 @@ LIMITS: dict[str, tuple[float, float]] = {
 }
 """Maps each hyperparameter to its smallest and largest value."""
 CHANGEABLE = ("strategy", "gradient_checkpointing", "accumulation", "log_steps", "checkpoint_s", "keep_checkpoints")
-"""Hyperparameters that change how the model is computed, but not what is computed."""
+"""Hyperparameters that a resumed training may change: they decide how the model is computed, not what is computed."""
 MODEL_NAMES = ("method", "lora_rank", "lora_targets")
-"""Hyperparameters that decide which weights a checkpoint has."""
+"""Hyperparameters that decide which weights a checkpoint has. If one of them differs, the training fails."""
 DEFAULT_RATES = {"lora": 2e-4, "full": 2e-5}
 """Learning rate by method, if none is given."""
 
@@ -51,9 +51,9 @@ class Hyperparameters:
         weight_decay: weight decay of AdamW.
         max_gradient_norm: norm to which a larger gradient is clipped; 0 for no clipping.
         lora_rank: rank of the matrices.
-        lora_alpha: their scale is `lora_alpha / lora_rank`.
-        lora_dropout: dropout of their input.
-        lora_targets: names of the layers that get them, separated by commas; `all-linear` for all but the output layer.
+        lora_alpha: the scale of the matrices is `lora_alpha / lora_rank`.
+        lora_dropout: dropout of the matrices' input.
+        lora_targets: layers that get matrices: names, separated by commas; `all-linear` for all but the output layer.
         seed: seed of the order of the documents, of the first values of the matrices and of the dropout.
         log_steps: steps between two lines of the log.
         checkpoint_s: longest work between two checkpoints, seconds; 0 for a checkpoint after each step.
@@ -112,7 +112,7 @@ def parse_hyperparameters(argv: list[str] | None = None) -> Hyperparameters:
     """Parse the hyperparameters, as SageMaker's script mode passes them.
 
     Args:
-        argv: the arguments; by default those of the process.
+        argv: arguments of the command line; None: those of this process.
 
     Raises:
         SpecError: a hyperparameter is unknown, or its value is wrong. A retry cannot help.

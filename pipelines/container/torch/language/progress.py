@@ -35,12 +35,12 @@ def compute_rate(step: int, steps: int, hyperparameters: Hyperparameters) -> flo
 
 
 class Progress:
-    """Sums of the steps since the last line of the log.
+    """Sums of losses, targets (tokens to predict) and tokens of the steps since the last line of the log.
 
     Args:
         processes: the processes of the training.
         token_flops: floating-point operations of the model for each token; 0 if they are not known.
-        peak_flops: peak of one device, FLOP/s; 0 if it is not known.
+        peak_flops: peak performance of one device, FLOP/s; 0 if it is not known.
     """
 
     def __init__(self, processes: Processes, token_flops: float, peak_flops: float) -> None:
@@ -49,7 +49,7 @@ class Progress:
 
     @property
     def loss(self) -> float:
-        """Sum of the losses of this process."""
+        """Sum of the losses of this process since the last line of the log."""
         return self._loss
 
     def add(self, loss: float, batch: Batch) -> None:
@@ -59,10 +59,10 @@ class Progress:
         self._tokens += batch.tokens.numel()
 
     def summarize(self) -> dict[str, float]:
-        """Return the metrics of all processes since the last line, and set the sums to 0. All processes must call it.
+        """Return the metrics of all processes since the last line, and set the sums to 0. All processes must call this.
 
         `tokens_per_s` counts the tokens of the sequences, with padding. `memory_mib` is the largest memory of one
-        process.
+        process. `mfu` is the share of the peak performance that the model's operations use (model FLOPs utilization).
         """
         seconds = time.monotonic() - self._started_s
         loss, targets, tokens = self._processes.add_up(self._loss, self._targets, self._tokens)
@@ -80,7 +80,7 @@ class Progress:
         return {"loss": loss, "targets": targets}
 
     def restore(self, sums: dict[str, Any]) -> None:
-        """Continue with the sums of a checkpoint: the first process takes the sums of all, the others begin at 0."""
+        """Continue with the sums of a checkpoint: the first process gets the sums of all, the others begin at 0."""
         is_first = self._processes.is_first
         self._restart(sums["loss"] if is_first else 0.0, sums["targets"] if is_first else 0.0)
 

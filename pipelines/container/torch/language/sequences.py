@@ -1,8 +1,8 @@
 """Put documents into sequences of one length, and decide which sequences each step and each process computes.
 
-Several documents share a sequence. Their positions begin at 0 again: transformers finds the documents by that, and
-masks the attention between them (`find_packed_sequence_indices`, transformers 5.24, with sdpa). `check_separation`
-shows that the loaded model does so.
+Several documents share a sequence. The positions of each document begin at 0. By these positions, transformers finds
+the documents, and masks the attention between them (`find_packed_sequence_indices`, transformers 5.24, with sdpa).
+`check_separation` shows that the loaded model does so.
 
 This module is part of the training job's bundle, so it imports torch, the standard library and files of the bundle.
 """
@@ -52,8 +52,8 @@ def pack(lengths: Sequence[int], capacity: int) -> list[list[int]]:
         For each sequence, the positions of its documents in `lengths`.
     """
     sequences: list[list[int]] = []
-    open_sequences: dict[int, list[int]] = {}  # free tokens to the sequences that have as many
-    free_counts: list[int] = []  # the keys, in ascending order
+    open_sequences: dict[int, list[int]] = {}  # a number of free tokens to the sequences with this number
+    free_counts: list[int] = []  # the keys of open_sequences, in ascending order
     for index in sorted(range(len(lengths)), key=lambda index: (-lengths[index], index)):
         place = bisect_left(free_counts, lengths[index])
         if place == len(free_counts):
@@ -78,7 +78,8 @@ def build_batch(sequences: Sequence[Sequence[Document]], length: int, padding: i
     Args:
         sequences: the documents of each sequence.
         length: tokens of a sequence.
-        padding: token that fills the end of a sequence. Each has the position 0, so it is a document of its own.
+        padding: token that fills the end of a sequence. Each padding token has the position 0, so it is a
+            document of its own.
     """
     tokens = torch.full((len(sequences), length), padding)
     positions = torch.zeros_like(tokens)
@@ -103,7 +104,7 @@ class Schedule:
         sequence_count: number of sequences.
         batch_size: sequences of a step. The last step of an epoch may have fewer.
         epochs: number of passes over the sequences.
-        seed: seed of their order, which is another one in each epoch.
+        seed: seed of the order of the sequences, which differs from epoch to epoch.
     """
 
     sequence_count: int
@@ -124,6 +125,7 @@ class Schedule:
     def choose(self, step: int) -> list[int]:
         """Return the numbers of the sequences of a step, counted from 0."""
         epoch, number = divmod(step, self.epoch_steps)
+        # Each pair of seed and epoch gives another number: `epochs` is at most 100,000.
         generator = torch.Generator().manual_seed(self.seed * 1_000_003 + epoch)
         order = torch.randperm(self.sequence_count, generator=generator)
         first = number * self.batch_size
@@ -153,7 +155,7 @@ def divide(numbers: Sequence[int], part_count: int, rank: int, process_count: in
 
 
 def check_separation(compute_logits: Callable[[Batch], torch.Tensor], vocabulary: int, device: torch.device) -> None:
-    """Check that the model keeps the documents of a sequence apart: one must not change the output of the next.
+    """Check that the model keeps the documents of a sequence apart: a document must not change the output of the next.
 
     Args:
         compute_logits: returns the model's logits of a batch.
@@ -164,11 +166,11 @@ def check_separation(compute_logits: Callable[[Batch], torch.Tensor], vocabulary
         DataError: the model does not keep them apart. A retry cannot help.
     """
     generator = torch.Generator().manual_seed(0)
-    first, other_tokens, second = torch.randint(vocabulary, (3, 8), generator=generator, dtype=torch.int32)
+    first, other_first, second = torch.randint(vocabulary, (3, 8), generator=generator, dtype=torch.int32)
     outputs = []
     with torch.no_grad():
-        for tokens in (first, other_tokens):
-            batch = build_batch([[Document(tokens), Document(second)]], 16, 0).to(device)
+        for tokens in (first, other_first):
+            batch = build_batch([[Document(tokens), Document(second)]], length=16, padding=0).to(device)
             outputs.append(compute_logits(batch)[0, 8:].float())
     difference = float((outputs[0] - outputs[1]).abs().max())
     if not difference <= 1e-3 * float(outputs[0].abs().max()):
