@@ -132,7 +132,8 @@ def _build_report(name: str, result: dict[str, Any], load: float) -> dict[str, A
 
     Args:
         name: the benchmark.
-        result: seconds of each run, by row; or a mapping with these as "seconds", and other values as "facts".
+        result: either the seconds of each run, by row of the results; or a mapping that has these seconds as
+            "seconds", and other values as "facts".
         load: the load average before the run.
     """
     facts = {"facts": result["facts"]} if "facts" in result else {}

@@ -29,8 +29,9 @@ MONTHS = int(os.environ.get("LEEWAY_BENCH_MONTHS", "10"))
 DAG, STEPS = "flights_train", ("preprocess", "train", "evaluate", "gate", "promote")
 FIRST_DAY = dt.date(2013, 1, 1)
 MOMENTS = [dt.date(2013, 3 + n, 1) for n in range(MONTHS)]
+"""Days as of which models are trained: the first days of the months from March on."""
 LAST_DAY = (MOMENTS[-1] + dt.timedelta(31)).replace(day=1) - dt.timedelta(1)
-"""Last day of the month that begins with the last moment: the last day that the last model predicts."""
+"""Last day of the month that begins with the last of `MOMENTS`: the last day that the last model predicts."""
 REPORT_FOLDER = PROJECT / ".leeway" / "benchmarks" / "backtest"
 REPEAT_OPTIONS = {"reprocess_behavior": "completed", "dag_run_conf": {"promote_in_backfill": True}}
 """Options of a backfill that repeats a finished backtest, with promotion in each run."""
@@ -62,7 +63,7 @@ def run() -> dict[str, Any]:
     """
     with tempfile.TemporaryDirectory() as folder, run_stack(Path(folder), ALL_SERVICES) as clone:
         api = AirflowClient(clone.stack.airflow_url, USER, read_password(clone.layout))
-        unpause_when_parsed(api, [DAG], clone.stack.started_at, lambda: None)
+        unpause_when_parsed(api, [DAG], clone.stack.started_at, check=lambda: None)
         clone.run_python(
             "-m", "pipelines", "backfill", "--dataset", "flights", "--first", str(FIRST_DAY), "--last", str(LAST_DAY)
         )
@@ -87,7 +88,7 @@ def find_faults(state: Mapping[str, Any], moments: Sequence[dt.date]) -> dict[st
     if state["champion"]:
         faults["champion, although a backtest must not promote"] = state["champion"]
     # Each version has to be compared with the newest earlier version that passed.
-    last_passed_version = "none"
+    last_passed_version = "none"  # the text of the tag if no earlier version passed
     for version in state["versions"]:
         if version["verdict"] == "passed":
             if version.get("would_promote_over") != last_passed_version:
@@ -138,7 +139,7 @@ def _run_repetition(
 def _run_backfill(
     clone: StackClone, api: AirflowClient, row: str, repeat_options: Mapping[str, Any] | None = None
 ) -> dict[str, list[float]]:
-    """Run the backfill, and return its seconds and those of each run. With `repeat_options`, repeat existing runs."""
+    """Run the backfill, and return the seconds of the whole and of each run. With `repeat_options`, repeat runs."""
     while repeat_options and not _request_backfill(api, repeat_options):
         time.sleep(1)  # the scheduler checks only twice a minute whether a backfill has ended
     start_s = time.monotonic()
@@ -150,7 +151,8 @@ def _run_backfill(
             print(f"{time.monotonic() - start_s:6.0f} s: {done_count} of {total} {phase}", flush=True)
 
     try:
-        Backfill(api, DAG, MOMENTS, 1, clone.stack.started_at).complete(print_progress)
+        backfill = Backfill(api, DAG, MOMENTS, max_active_runs=1, stack_started_at=clone.stack.started_at)
+        backfill.complete(print_progress)
     except StackError as error:
         raise RuntimeError(f"{error}\n{error.details}") from None
     runs = [_compute_seconds(run["start_date"], run["end_date"]) for run in api.list_runs(DAG)]
@@ -160,7 +162,7 @@ def _run_backfill(
 def _request_backfill(api: AirflowClient, repeat_options: Mapping[str, Any]) -> bool:
     """Request the backfill. Return whether Airflow accepted it; it refuses while another backfill of the DAG runs.
 
-    If the answer to an earlier request was lost, its backfill may run already. That counts as accepted.
+    If the answer to an earlier request was lost, the requested backfill may run already. Then the result is True.
     """
     dates = {"from_date": f"{MOMENTS[0]}T00:00:00Z", "to_date": f"{MOMENTS[-1]}T00:00:00Z"}
     try:

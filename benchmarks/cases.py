@@ -36,7 +36,7 @@ def measure_parse() -> dict[str, list[float]]:
     }
     with tempfile.TemporaryDirectory() as home:
         return _time_alternately(
-            {row: partial(_run, [sys.executable, "-c", code], home) for row, code in rows.items()}, 9
+            {row: partial(_run, [sys.executable, "-c", code], home) for row, code in rows.items()}, runs=9
         )
 
 
@@ -47,7 +47,7 @@ def measure_lake() -> dict[str, list[float]]:
             "pipelines.lake, 60 writes, 8 processes": _build_lake_case(_write_with_lake),
             "pyiceberg with a retry loop (peer)": _build_lake_case(_write_with_pyiceberg),
         },
-        3,
+        runs=3,
     )
 
 
@@ -66,7 +66,7 @@ def measure_steps() -> dict[str, list[float]]:
             first_day = next(days)
             last_day = first_day + 9 * ONE_DAY
             for _ in range(9):
-                next(days)
+                next(days)  # no later run uses these days again
             _run(
                 [*pipelines, "backfill", "--dataset", "flights", "--first", str(first_day), "--last", str(last_day)],
                 home,
@@ -74,7 +74,7 @@ def measure_steps() -> dict[str, list[float]]:
 
         return _time_alternately(
             {"1 day, one child process for each step": run_steps, "10 days, one process (backfill)": run_backfill},
-            5,
+            runs=5,
         )
 
 

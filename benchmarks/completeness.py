@@ -3,7 +3,7 @@
 Each real day of flights and of weather is compared with the days before it, and then published to a temporary lake. Of
 every fourth day, the first 25, 50, 75 and 90 % of the rows are also judged. Flights are in the order of departure
 (cancelled flights last), weather is in the order of its file, by station. The benchmark also measures the seconds that
-one judgement takes, with its queries. LEEWAY_BENCH_DAYS sets the number of days, if not all 365 days of the year.
+one judgement takes, with its queries. LEEWAY_BENCH_DAYS sets the number of days; the default is the year's 365.
 """
 
 from __future__ import annotations

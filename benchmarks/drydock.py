@@ -164,16 +164,16 @@ def _measure_submission() -> dict[str, list[float]]:
     return seconds_by_row
 
 
-def _submit_jobs(server: Server, prefix: str, count: int) -> float:
-    clients = [server.create_client("sagemaker") for _ in range(count)]
+def _submit_jobs(server: Server, prefix: str, client_count: int) -> float:
+    clients = [server.create_client("sagemaker") for _ in range(client_count)]
 
     def submit(number: int) -> None:
-        for job in range(number, SUBMITTED_JOBS, count):
+        for job in range(number, SUBMITTED_JOBS, client_count):
             clients[number].create_training_job(**server.build_request(f"{prefix}-{job}", **SPOT))
 
     start_s = time.perf_counter()
-    with ThreadPoolExecutor(count) as pool:
-        list(pool.map(submit, range(count)))
+    with ThreadPoolExecutor(client_count) as pool:
+        list(pool.map(submit, range(client_count)))
     return time.perf_counter() - start_s
 
 

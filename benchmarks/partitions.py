@@ -20,6 +20,7 @@ from typing import Any
 PROJECT = Path(__file__).parents[1]
 BEFORE = os.environ.get("LEEWAY_BENCH_BEFORE", "")
 DAYS, HOURS = int(os.environ.get("LEEWAY_BENCH_DAYS", "365")), 120
+"""Number of partitions of the dataset by day, and of the dataset by hour."""
 RUNS = 1
 DATASET = """
 from pipelines.dataset import Dataset

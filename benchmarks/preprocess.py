@@ -124,6 +124,7 @@ def _write_window(folder: Path, years: int) -> dict[str, tuple[str, str]]:
             connection.execute(f"COPY (SELECT * REPLACE ({later_dates}) FROM '{year}') TO '{path}' (COMPRESSION zstd)")
     last, one_day = dt.date(first.year + years - 1, 12, 31), dt.timedelta(days=1)
     holdout = last - (HOLDOUT_DAYS - 1) * one_day
+    # A label is known one day after its row. So the last day with known labels is two days before as_of or the holdout.
     result = SnapshotResult(
         dataset="flights", table="flights", snapshot_id=1, as_of=last + 2 * one_day, train_first=first,
         train_last=holdout - 2 * one_day, holdout_first=holdout, holdout_last=last, rows=years * YEAR_ROWS,

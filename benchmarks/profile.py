@@ -1,7 +1,7 @@
 """Measure the profile of a partition of 25 columns, and compare with a plain DuckDB query.
 
-Each run has its own process. The plain query has 20 bins of equal width, and no moments. The profile has the quantile
-bins of a reference, moments, missing values and unseen categories.
+Each run has its own process. The plain query counts rows in 20 bins of equal width, and computes no moments. The
+profile has the quantile bins of a reference, moments, missing values and unseen categories.
 
 LEEWAY_BENCH_ROWS sets the sizes (default 1000000,5000000; 50000000 needs 9 GB of disk). With LEEWAY_BENCH_PEERS=1,
 Evidently, NannyML and whylogs each compare two files of a million rows, once. They read both files, while the profile

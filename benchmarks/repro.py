@@ -30,7 +30,7 @@ DAYS = ("2013-01-01", "2013-02-14")
 WINDOWS = ("2013-02-13", "2013-02-14", "2013-02-15", "2013-02-16")
 SNAPSHOT = '{"as_of": "%s", "train_days": 30, "holdout_days": 7}'
 EXPECTED_STAGE_RUNS = {"snapshot": RUNS, "preprocess": 4, "train": 4, "evaluate": 4, "gate": 4}
-"""How often each stage has to run in all runs together. `snapshot` reads the lake in every run."""
+"""How often each stage has to run in all runs together: once for each window, but `snapshot` in every run."""
 STAGE_PATTERN = re.compile(r"^Running stage '([^'@]+)", re.MULTILINE)
 ERROR_TEXTS = ("Unable to acquire lock", "database is locked", "Traceback")
 EXCLUDED_PREFIXES = ("LEEWAY_", "MLFLOW_", "AWS_")
@@ -166,7 +166,7 @@ def hash_outputs(workspace: Path) -> dict[str, str]:
 
 
 def list_differences(digests: Mapping[str, str], other_digests: Mapping[str, str]) -> list[str]:
-    """Return the paths that only one of the two has, or whose digests differ."""
+    """Return the paths that only one of the two mappings has, or whose digests differ."""
     return sorted(
         path for path in digests.keys() | other_digests.keys() if digests.get(path) != other_digests.get(path)
     )

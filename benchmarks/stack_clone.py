@@ -128,7 +128,7 @@ class Killer:
     ) -> None:
         self.clone, self.random = clone, random.Random(seed)
         self.days_per_kill = {"task": days_per_task_kill, "scheduler": days_per_scheduler_kill}
-        self.next_kill_at_day = {"task": 0.0, "scheduler": 2.0}
+        self.next_kill_at_day = {"task": 0.0, "scheduler": 2.0}  # numbers of completed days after which kills are due
         self.kill_counts: Counter[str] = Counter()
 
     def kill_if_due(self, completed_days: int) -> None:

@@ -187,7 +187,7 @@ def validate_with_gx(frame: Any) -> list[list[Any]]:
 
 
 def summarize_verdict(success: bool, result: dict[str, Any]) -> list[Any]:
-    """Return the parts of a verdict that can be compared between engines."""
+    """Return what can be compared between engines: success, count of unexpected rows, and rounded observed value."""
     observed_value = result.get("observed_value")
     return [
         bool(success),

@@ -43,7 +43,7 @@ for name in ("flights_raw", "flights", "flights_quarantine"):
     partitions = [commit.summary.additional_properties.get(PARTITION_PROPERTY) for commit in commits]
     result[name] = {"rows": {str(day): count for day, count in rows.items()}, "commits": partitions}
 days = lake.count_rows_by_day("flights")
-with connect(512) as connection, lake.create_view(connection, "published", "flights", min(days), max(days)):
+with connect(memory_mib=512) as connection, lake.create_view(connection, "published", "flights", min(days), max(days)):
     keys = "SELECT count(*), count(DISTINCT (date, carrier, flight, origin)) FROM published"
     result["rows"], result["keys"] = connection.execute(keys).fetchone()
 print(json.dumps(result))
@@ -63,7 +63,7 @@ def run_with_kills() -> dict[str, Any]:
 def _measure(with_kills: bool) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder, run_stack(Path(folder)) as clone:
         client = AirflowClient(clone.stack.airflow_url, USER, read_password(clone.layout))
-        unpause_when_parsed(client, [DAG_ID], clone.stack.started_at, lambda: None)
+        unpause_when_parsed(client, [DAG_ID], clone.stack.started_at, check=lambda: None)
         killer = Killer(clone, DAYS_PER_TASK_KILL, DAYS_PER_SCHEDULER_KILL) if with_kills else None
         start_s = time.monotonic()
         complete_backfill(client, clone, DAYS, killer)

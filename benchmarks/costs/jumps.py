@@ -10,9 +10,9 @@ from pipelines.costs.daily.simulation import WORKLOADS, Workload, count_false_al
 YEARS = 100
 """Simulated years of each workload."""
 TRIALS = 500
-"""Simulated days of each jump."""
+"""Simulated days for each workload and factor."""
 FACTORS = (2, 3, 5)
-"""Cost of a day as a multiple of what it would have been."""
+"""Cost of a day with a jump, as a multiple of its cost without the jump."""
 SEED = 20
 
 
@@ -27,7 +27,7 @@ def run() -> dict[str, Any]:
 
 
 def _describe_rate(workload: Workload) -> str:
-    """Describe the alarms a year with their standard error, as of a Poisson count."""
+    """Describe the alarms a year with the standard error of a Poisson count."""
     rate = count_false_alarms(workload, YEARS, SEED)
     if not rate:
         return f"0 in {YEARS} years (below {3 / YEARS:.2f} at 95 %)"

@@ -1,10 +1,10 @@
 """Train flights on a growing part of a real year, month by month, and compare predicted with actual times.
 
-Each month's training has all days of 2013 until then. It is a job of drydock: Leeway's own script, the parameters of
-flights, one thread, and all of `ROUNDS` rounds, without early stopping, so that each takes some seconds and other work
-on the machine disturbs it less. Its row in a ledger of its own has the size of its data. Each training is predicted
-from those before it, as `leeway plan` does, with the sizes and without them. LEEWAY_BENCH_MONTHS sets a smaller number
-of months.
+The training of a month uses all days of 2013 until the end of that month. It is a job of drydock: Leeway's own script,
+the parameters of flights, one thread, and all of `ROUNDS` rounds, without early stopping. So each training takes some
+seconds, and other work on the machine disturbs it less. The rows of the trainings, in the benchmark's own ledger, have
+the sizes of their data. Each training is predicted from those before it, as `leeway plan` does, with the sizes and
+without them. LEEWAY_BENCH_MONTHS sets a smaller number of months.
 """
 
 from __future__ import annotations
@@ -128,6 +128,7 @@ def _build_features(folder: Path, month: int, month_files: Sequence[Path]) -> Pa
 
     last = dt.date(YEAR, month, calendar.monthrange(YEAR, month)[1])
     holdout = last - (HOLDOUT_DAYS - 1) * ONE_DAY
+    # A label is known one day after its row. So the last day with known labels is two days before as_of or the holdout.
     snapshot = SnapshotResult(
         dataset="flights",
         table="flights",
@@ -189,5 +190,5 @@ def _build_request(server: Server, month: int) -> dict[str, Any]:
 def _charge(server: Server, job: dict[str, Any]) -> None:
     """Write the row of the job to the ledger."""
     share = find_data_wait_share(server.create_client("logs"), job["TrainingJobName"])
-    record = Job(**to_training_record(job, [], share))
+    record = Job(**to_training_record(job, restored_checkpoints=[], data_wait_share=share))
     charge_jobs([record], JobPurpose(region="us-east-1", model="flights", dag_id="bench", task_id="train"))

@@ -37,7 +37,7 @@ class Case:
     share: float = 0.5
     """Share of the rows that the second version gets."""
     day_change: float = 0.0
-    """Standard deviation of the difference between days, as a share of the mean."""
+    """Standard deviation, from day to day, of the difference between the versions, as a share of the mean."""
     correlation: float = 0.0
     """Correlation between the differences of consecutive days."""
 
@@ -84,7 +84,7 @@ def simulate_test(random: np.random.Generator, case: Case, effect: float, days: 
 
     Args:
         random: source of randomness.
-        case: how rows and days differ.
+        case: the share of the second version, and how the difference changes from day to day.
         effect: true difference, as a share of the mean.
         days: length of the test.
     """

@@ -28,7 +28,7 @@ DRIFT_PERIODS = 3
 DRIFT_CORRELATION = 0.5
 """Correlation of the effects of consecutive days in these periods."""
 DRIFT_START, DRIFT_DAYS = 40, 45
-"""Days after the holdout on which the drift begins, and days for which it lasts."""
+"""Number of days between the holdout and the first day with drift, and number of days with drift."""
 SHIPPED_POLICY = Policy(false_alarms_per_year=1)
 """The policy of params.yaml."""
 ALL_BOUNDS: dict[BoundedMeasure, float] = {
@@ -58,7 +58,7 @@ class Counts:
     shipped: int
     """Alarms of the shipped policy."""
     all_measures: int
-    """Alarms where every measure decides."""
+    """Alarms of `ALL_POLICY`, by which every measure with a p-value decides."""
     significant: int
     """Windows with a significant finding of any effect size."""
     runs: int
@@ -100,7 +100,7 @@ def count_false_alarms(windows: Sequence[WindowResult]) -> Counts:
 def measure_delay(seed: Sequence[int], correlation: float, drift: Drift) -> int | None:
     """Return the days from the beginning of a drift to its alarm by the shipped policy; None without an alarm."""
     windows = simulate_windows(seed, DRIFT_START + DRIFT_DAYS, correlation, drift, DRIFT_START)
-    first_window = DRIFT_START - WINDOW_DAYS + 1
+    first_window = DRIFT_START - WINDOW_DAYS + 1  # index of the first window that contains a day with drift
     alarms = [n for n, decision in enumerate(decide_each(windows, SHIPPED_POLICY)) if decision.is_drift]
     return next((n - first_window + 1 for n in alarms if n >= first_window), None)
 
@@ -132,7 +132,7 @@ def run() -> dict[str, Any]:
 
 
 def _describe_counts(counts: Sequence[int]) -> str:
-    """Describe the mean count of a year with its standard error; for no count at all, give the upper bound at 95 %."""
+    """Describe the mean count of a year with its standard error, or, if all counts are 0, its upper bound at 95 %."""
     mean, error = float(np.mean(counts)), float(np.std(counts, ddof=1) / np.sqrt(len(counts)))
     return (
         f"{mean:.2f} +- {error:.2f}, {YEARS} years" if mean else f"0 in {YEARS} years (below {3 / YEARS:.2f} at 95 %)"

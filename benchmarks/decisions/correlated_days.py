@@ -2,7 +2,8 @@
 
 Such a check should pass in 5 % of the simulations. The values of the days are normally distributed. So if an interval
 is too narrow, the correlation is the only cause. The gate estimates the variance of the mean from cosine coefficients:
-see `pipelines.evaluation.statistics.groups`. Its rule for their number is compared with one that gives fewer.
+see `pipelines.evaluation.statistics.groups`. The gate's rule for the number of coefficients is compared with a rule
+that gives fewer coefficients.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def run() -> dict[str, Any]:
 
 
 def simulate_days(days: int, correlation: float, simulations: int) -> Array:
-    """Simulate normal values of mean 0, each correlated with that of the day before; shape (days, simulations)."""
+    """Simulate normal values of mean 0, each correlated with the value of the day before; shape (days, simulations)."""
     noise = np.random.default_rng([days, round(100 * correlation)]).normal(size=(days, simulations))
     noise[1:] *= math.sqrt(1 - correlation**2)
     return np.asarray(lfilter([1.0], [1.0, -correlation], noise, axis=0))

@@ -26,7 +26,7 @@ from pipelines.evaluation.statistics.mcnemar import run_mcnemar_test
 from pipelines.evaluation.statistics.weighted import compute_metric
 
 ROWS_PER_DAY = {14: 360, 28: 180, 60: 84}
-"""Rows of each day of a simulated verdict, by number of days. Their product is just over the policy's min_rows."""
+"""Rows of each day of a simulated verdict, by number of days. Rows x days is just over the policy's min_rows."""
 ROWS_PER_DAY_FOR_INTERVALS = 100
 """Rows of each day of a simulated interval."""
 INTERVALS, VERDICTS = 700, 120
@@ -34,7 +34,7 @@ INTERVALS, VERDICTS = 700, 120
 THRESHOLD = 0.3
 """Smallest score with which a row counts as predicted to have label 1, in McNemar's test."""
 DAY_EFFECT, QUALITY = 0.5, 0.4
-"""Standard deviations between days: of the label's log odds, and of a model's weight of the signal."""
+"""Standard deviations between days: of the label's log odds, and of the weight that a model gives to the signal."""
 MIN_NOISE, MAX_NOISE = 0.0, 6.0
 """Range in which `find_noise` searches."""
 
@@ -66,7 +66,12 @@ def run() -> dict[str, Any]:
 
 
 def _measure(dependence: str, days: int) -> dict[str, str]:
-    """Measure intervals, and, if `ROWS_PER_DAY` has the number of days, verdicts."""
+    """Measure intervals, and, if the number of days is a key of `ROWS_PER_DAY`, verdicts.
+
+    Args:
+        dependence: key of `CORRELATIONS`.
+        days: number of simulated days.
+    """
     facts = _measure_intervals(dependence, days)
     if days not in ROWS_PER_DAY:
         return facts

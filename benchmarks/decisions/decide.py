@@ -45,7 +45,9 @@ def _time_decision(record: Any, window_days: int, window_count: int) -> float:
         last_day - dt.timedelta(window_days + window_count - 2), last_day, "flights", "1"
     )
     weights = {name: 1 / len(NUMERIC_COLUMNS) for name in NUMERIC_COLUMNS}
-    compared_windows = list(windows.compare_windows(record, profiles, window_days, weights, drift.Policy(), 1))
+    compared_windows = list(
+        windows.compare_windows(record, profiles, window_days, weights, drift.Policy(), label_delay_days=1)
+    )
     drift.decide([window.result for window in compared_windows], drift.Policy())
     seconds = time.perf_counter() - start_s
     if len(compared_windows) != window_count:

@@ -91,7 +91,7 @@ def simulate_year(
 
     Args:
         random: the generator.
-        add_drift: adds the drift; None for a year without drift.
+        add_drift: the function that adds the drift; None for a year without drift.
         autocorrelation: correlation of the shifts of consecutive days, 0 to 1; 0 makes days independent.
         day_deviation: standard deviation of the daily shifts, in standard deviations of a column.
     """
@@ -101,6 +101,7 @@ def simulate_year(
         _simulate_shifts(random, (days, COLUMNS), autocorrelation),
     )
     weekday_shifts = random.normal(0, WEEKDAY_DEVIATION, (7, COLUMNS))
+    # The standard deviation of the sum in brackets is 1, because 0.6**2 + 0.8**2 is 1.
     shift = day_deviation * (0.6 * common_shifts + 0.8 * column_shifts) + weekday_shifts[np.arange(days) % 7]
     if add_drift:
         shift = add_drift(shift, np.arange(days) - REFERENCE_DAYS - DRIFT_START)
@@ -146,7 +147,7 @@ def flag_significant_windows(windows: Sequence[WindowResult]) -> list[bool]:
 
 def measure_delay(decisions: Sequence[Decision]) -> int | None:
     """Return the days from the beginning of the drift to the first decision for drift; None without such a decision."""
-    first_index = DRIFT_START - WINDOW_DAYS + 1
+    first_index = DRIFT_START - WINDOW_DAYS + 1  # of the first window that contains a day with drift
     return next(
         (
             index - first_index + 1

@@ -134,7 +134,7 @@ def read_flights(month: int) -> pd.DataFrame:
 
 
 def build_scores() -> pd.DataFrame:
-    """Score each flight of March by the share of late flights in January, of its hour and carrier.
+    """Score each flight of March by the share of January's flights of the same hour and carrier that were late.
 
     The scores are the middles of bins, because a profile has only counts of scores by bin.
     """
@@ -156,7 +156,7 @@ def build_losses(side: str) -> pd.DataFrame:
 
 
 def build_classes(side: str) -> pd.DataFrame:
-    """Generate the probabilities of an overconfident model of three classes; in the window, they are less certain."""
+    """Generate the probabilities of an overconfident model of three classes, which are less certain in the window."""
     random = np.random.default_rng([17, side == "window"])
     odds = np.exp(random.normal(0.0, 0.8 if side == "window" else 1.3, (8_000, 3)) + np.array([0.0, 0.4, 1.0]))
     probabilities = odds / odds.sum(axis=1, keepdims=True)

@@ -1,4 +1,4 @@
-"""Compare two Parquet files with Evidently, NannyML and whylogs. uv creates and caches an environment for each."""
+"""Compare two Parquet files with Evidently, NannyML and whylogs. uv creates and caches an environment for each tool."""
 
 from __future__ import annotations
 

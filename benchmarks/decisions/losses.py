@@ -20,7 +20,7 @@ from pipelines.monitoring.drift import performance
 from pipelines.monitoring.drift.finding import Finding, Measure
 
 WINDOWS = 800
-"""Number of windows that are simulated for each length and correlation without a loss; with a loss, a quarter of it."""
+"""Windows that are simulated for each length and correlation without a loss. With a loss, a quarter as many are."""
 LENGTHS, CORRELATIONS = (7, 14, 28), (0.0, 0.5, 0.7)
 """Lengths of a window in days, and correlations of the effects of consecutive days."""
 LEVELS = (0.05, 0.0027)
@@ -30,7 +30,7 @@ LOSSES = {
     "AUC falls by 0.06, labels show it": Drift(slope=-0.31),
     "AUC falls by 0.06, scores show it": Drift(spread=0.68),
 }
-"""Name of each loss, and the change of the window that causes it. The estimates without labels find only a loss
+"""Name of each loss, and the drift in the window that causes it. The estimates without labels find only a loss
 that the scores show."""
 
 
@@ -76,8 +76,8 @@ def _simulate_losses(
         holdout, window = random.permutation(holdout), random.permutation(window)
     probabilities = performance.calibrate_scores(holdout.sum(axis=0), BIN_SCORES)
     window_performance, holdout_performance = (
-        performance.measure_performance(sample, BIN_SCORES, 0.05)
-        | performance.estimate_performance(sample.sum(axis=-1), probabilities, 0.05)
+        performance.measure_performance(sample, BIN_SCORES, alpha=0.05)
+        | performance.estimate_performance(sample.sum(axis=-1), probabilities, alpha=0.05)
         for sample in (window, holdout)
     )
     return performance.compare_metrics(window_performance, holdout_performance)

@@ -1,6 +1,7 @@
 """Simulate how often the intervals of a multiclass model's metrics miss the truth, and how often the gate is wrong.
 
-The effect of a day, which its rows share, changes the shares of the classes. `simulation` says how days are related.
+The effect of a day, which its rows share, changes the shares of the classes. The module `simulation` says how days are
+correlated.
 True values are computed by scikit-learn from 250,000 rows of 5,000 independent days.
 """
 
@@ -39,19 +40,19 @@ SIGNAL, DAY_EFFECT, QUALITY = 1.5, 0.35, 0.15
 """Standard deviations: of the signal in a row's features, of a day's shares of the classes (both in log odds), and of
 the weight that a model gives to the signal."""
 OFFSETS = np.array([0.0, 0.4, 1.2])
-"""Log odds of the classes: 15 to 55 % of the rows."""
+"""Log odds of the classes. With them, a class has 15 to 55 % of the rows."""
 WEAK_WEIGHT = 0.2
-"""Weight that a useless model gives to the signal. Its noise cancels the gain."""
+"""Weight that a useless model gives to the signal. With its noise, the model is no better than a constant."""
 NOISE_RANGE = (0.2, 1.2)
 """Range in which `change_macro_auc` searches the noise of a model, log odds."""
 GAIN = 0.01
-"""Macro AUC that a better candidate has above the champion's."""
+"""How far the macro AUC of a better candidate is above the champion's."""
 ECE_BINS = 10
 
 
 @dataclass(frozen=True)
 class Model:
-    """A model that knows `weight` x signal, and adds noise to the log odds of each row."""
+    """A model whose log odds of a row are `OFFSETS` + `weight` x signal + noise."""
 
     noise: float
     """Standard deviation of the noise, log odds."""
@@ -118,7 +119,7 @@ def simulate(
 
 
 def _draw_log_odds(day: Array, correlation: float, random: np.random.Generator) -> tuple[Array, Array]:
-    """Draw the log odds of the classes of each row; return them and the part that the features tell."""
+    """Draw the log odds of the classes of each row. Return them, and their part that the features show: the signal."""
     signal = random.normal(0.0, SIGNAL, size=(len(day), len(CLASSES)))
     day_effects = np.column_stack([draw_day_values(int(day[-1]) + 1, correlation, random) for _ in CLASSES])
     return signal + OFFSETS + DAY_EFFECT * day_effects[day], signal
@@ -154,7 +155,7 @@ def _compute_aucs(label: Array, score: Array) -> list[float]:
 
 
 def _compute_ece(is_right: Array, confidence: Array) -> float:
-    """Compute the mean distance of accuracy and confidence in bins of equal mass."""
+    """Compute the mean distance between accuracy and confidence in bins of equal mass."""
     bins = np.array_split(np.argsort(confidence), ECE_BINS)
     gaps = [abs(is_right[rows].mean() - confidence[rows].mean()) * len(rows) for rows in bins]
     return float(sum(gaps) / len(confidence))
@@ -186,7 +187,7 @@ def change_macro_auc(gain: float) -> Model:
 
 
 def match_shares(shares: Array) -> Model:
-    """Find a model with features whose true log loss is that of predicting `shares` for every row."""
+    """Find a model that uses the signal, but whose true log loss is that of predicting `shares` for every row."""
     squares, losses = _compute_losses()
     return Model(float(np.sqrt(np.interp(-compute_shares() @ np.log(shares), losses, squares))), WEAK_WEIGHT)
 

@@ -2,9 +2,9 @@
 
 Simulated: 200 trainings of three models on three families of instances in 50 worlds. In a world, real times differ from
 predictions by model and family (factor exp(normal(0.5, 0.4))) and by job (exp(normal(0, 0.1))); one job of 20 takes ten
-times as long. Each job is predicted with the correction learned from those before it.
+times as long. Each job is predicted with the correction that was learned from the jobs before it.
 
-Real: the trainings in the ledger of LEEWAY_HOME, if there are any, each predicted from the jobs of its model before it.
+Real: the trainings in the ledger of LEEWAY_HOME, if there are any, each predicted from earlier jobs of its model.
 The benchmark `backtest` does the same for its trainings of a year.
 """
 
@@ -45,7 +45,9 @@ def simulate(jobs: int, seed: int, noise: float = 0.1, is_biased: bool = True) -
         ratio = math.exp(bias[model, family] + generator.gauss(0, noise))
         ratio *= 10 if generator.random() < 0.05 else 1  # a few jobs go wrong
         actual_s = predicted_s * ratio
-        observations.append(Observation(model, family, predicted_s, actual_s, predicted_s, actual_s))
+        observations.append(
+            Observation(model, family, predicted_s, actual_s, predicted_usd=predicted_s, actual_usd=actual_s)
+        )
     return observations
 
 
@@ -68,7 +70,7 @@ def run() -> dict[str, Any]:
 
 
 def describe_ledger() -> dict[str, Any]:
-    """Return the accuracy of the predictions of the trainings in the ledger, and each of them; empty if it has none."""
+    """Return the accuracy of the ledger's predictions, and the seconds of each training; empty without trainings."""
     from pipelines.costs.ledger import Ledger
 
     observations = list_observations(Ledger.open().read_rows())
@@ -80,7 +82,10 @@ def describe_ledger() -> dict[str, Any]:
 
 
 def _list_errors(worlds: Sequence[Sequence[Observation]], count: int) -> list[float]:
-    """Return the absolute logarithm of actual / predicted of one job of each world, without jobs that went wrong."""
+    """Return the absolute logarithm of actual / predicted time of job number `count` of each world.
+
+    Jobs that went wrong are left out.
+    """
     errors = []
     for world in worlds:
         job = world[count - 1]
@@ -91,7 +96,7 @@ def _list_errors(worlds: Sequence[Sequence[Observation]], count: int) -> list[fl
 
 
 def _measure_coverage(worlds: Sequence[Sequence[Observation]]) -> dict[str, float]:
-    """Return the share of jobs whose time is within the band that was learned from those before it.
+    """Return the share of jobs whose time is within the band that was learned from the jobs before it.
 
     The jobs are grouped by the number of earlier jobs of the same model and family.
     """

@@ -1,7 +1,7 @@
 """Simulate how often the intervals of a regression's metrics miss the truth, and how often the gate passes wrongly.
 
-Labels are minutes with a long tail. `simulation` says how days are related. All true values are computed from the
-distribution of the errors: a normal one plus an exponential one.
+Labels are minutes with a long tail. The module `simulation` says how days are correlated. All true values are computed
+from the distribution of the errors: the sum of a normal and an exponential variable.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ from pipelines.evaluation.gates.holdout import Holdout
 INTERVALS, CHECKS, GAINS, VERDICTS = 500, 800, 200, 100
 """Simulations of a case, for intervals, checks that should not pass, checks of a better candidate, and verdicts."""
 MEAN, SIGNAL, DAY_EFFECT, NOISE = 10.0, 12.0, 5.0, 8.0
-"""Mean of the labels, and the standard deviations of its parts: by features, of a day, and of a row; minutes."""
+"""Mean of the labels, and standard deviations of a label's parts (by features, of the day, of the row); minutes."""
 LABEL_VARIANCE = SIGNAL**2 + DAY_EFFECT**2 + NOISE**2
 QUALITY = 2.0
 """Standard deviation of a model's error on all rows of a day, minutes."""
 QUANTILES = {"0.1": 0.1, "0.5": 0.5, "0.9": 0.9}
 WEAK_WEIGHT = 0.2
-"""Weight that a useless model gives to the signal. Its noise cancels the gain."""
+"""Weight that a useless model gives to the signal. With its error, the model is no better than a constant."""
 GAIN = 0.05
-"""R2 that a better candidate has above the champion's."""
+"""How far the R2 of a better candidate is above the champion's."""
 
 
 @dataclass(frozen=True)
@@ -142,21 +142,21 @@ def compute_truths(model: Model) -> dict[str, float]:
     losses = {name: _compute_pinball(residuals, quantile) for name, quantile in QUANTILES.items()}
     return {
         "rmse": math.sqrt(square),
-        "mae": 2 * _compute_pinball(residuals, 0.5, 0.0),
+        "mae": 2 * _compute_pinball(residuals, 0.5, offset=0.0),
         "median_ae": brentq(lambda error: residuals.cdf(error) - residuals.cdf(-error) - 0.5, 0.0, 100.0),
         "r2": 1 - square / LABEL_VARIANCE,
         "bias": 0.0,
         "pinball": sum(losses.values()) / len(losses),
         **{f"pinball/{name}": loss for name, loss in losses.items()},
-        # The quantiles are those of the true distribution.
+        # The quantiles of the model are the true ones, so that 80 % of the labels are between these two.
         "coverage/0.1-0.9": 0.8,
     }
 
 
 def _compute_pinball(residuals: Any, quantile: float, offset: float | None = None) -> float:
-    """Compute the true pinball loss of score + `offset`; without it, the quantile of the residuals is used."""
+    """Compute the true pinball loss of score + `offset`. By default, the offset is the quantile of the residuals."""
     start = float(residuals.ppf(quantile)) if offset is None else offset
-    # The mean of a distance beyond a point is the integral of the probability to be beyond.
+    # The mean distance by which residuals exceed a point is the integral of their survival function from this point on.
     above, below = quad(residuals.sf, start, 400.0)[0], quad(residuals.cdf, -200.0, start)[0]
     return float(quantile * above + (1 - quantile) * below)
 
@@ -167,6 +167,6 @@ def change_r2(gain: float) -> Model:
 
 
 def match_mean(mean: float) -> Model:
-    """Return a model with features whose true RMSE is that of predicting `mean` for every row."""
+    """Return a model that uses the signal, but whose true RMSE is that of predicting `mean` for every row."""
     square = LABEL_VARIANCE + (mean - MEAN) ** 2 - NOISE**2
     return Model(math.sqrt(square - Model(0.0, WEAK_WEIGHT).deviation ** 2), WEAK_WEIGHT)

@@ -30,7 +30,7 @@ DAY_DEVIATION, WEEKDAY_DEVIATION = 0.1, 0.1
 SCORE_DEVIATION, RATE_DEVIATION, SLOPE_DEVIATION = 0.2, 0.3, 0.15
 """Standard deviations between days.
 
-SCORE_DEVIATION: twice that of the mean of the scores' logits, and twice that of the logarithm of their spread.
+SCORE_DEVIATION: twice the deviation of the mean of the scores' logits, and of the logarithm of the logits' spread.
 RATE_DEVIATION: of the labels' logit. SLOPE_DEVIATION: of the slope of the labels' logit over the scores' logit.
 """
 EDGES = tuple(float(edge) for edge in special.ndtri(np.arange(1, 10) / 10))
@@ -110,6 +110,7 @@ def simulate_days(
     day_effects = simulate_day_effects(random, (days, len(NUMBERS) + len(CATEGORIES) + 5), correlation)
     # Columns: one effect on all features, one on each feature, three on the outcomes, and one that is not used.
     common_effects, own_effects = day_effects[:, :1], day_effects[:, 1:]
+    # The standard deviation of the sum is 1, because 0.6**2 + 0.8**2 is 1.
     features = 0.6 * common_effects + 0.8 * own_effects[:, : len(NUMBERS) + len(CATEGORIES)]
     weekdays = np.arange(days) % 7
     rows = random.poisson(ROWS * (1 + 0.2 * (weekdays < 5)))

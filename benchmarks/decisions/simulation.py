@@ -1,4 +1,4 @@
-"""Simulate the gate of a task: how often intervals contain the truth, and how often checks and verdicts pass.
+"""Simulate the gate for a task such as regression: how often intervals contain the truth, and checks and verdicts pass.
 
 A simulated day has an effect and a quality of each model that all its rows share. Both are independent from day to day,
 or correlated by 0.5 with the day before. `pipelines.evaluation` computes the metrics, intervals and checks, but not the
@@ -61,8 +61,8 @@ class Simulation:
     truths: Mapping[str, float]
     """True values of the metrics of a candidate that equals the champion, by name."""
     losses: Mapping[str, float]
-    """Metric to the true loss of the candidate of `choose_worse` against the champion, without the metric that the
-    policy compares. The losses become the margins of further checks."""
+    """True loss of the candidate of `choose_worse` against the champion in each metric except the one that the policy
+    compares. The losses become the margins of further checks."""
     choose_equal: ChooseCandidate
     """Chooses a candidate that equals the champion."""
     choose_worse: ChooseCandidate
@@ -173,7 +173,7 @@ def measure_champion_checks(
 def measure_baseline_check(
     simulation: Simulation, choose: ChooseCandidate, trivial_model: str, days: int, correlation: float
 ) -> int:
-    """Count how often a candidate passes the check whose name ends with that of the trivial model."""
+    """Count how often a candidate passes the check whose name ends with the name of the trivial model."""
     policy, total = simulation.policy, simulation.checks
     passes = _count_passes(
         simulation, choose, days, correlation, total, lambda holdout: check_against_baselines(holdout, policy)
@@ -237,8 +237,8 @@ def measure_cases(
 
     Args:
         day_counts: numbers of days.
-        totals: for an interval, a check and a verdict: number of simulations, and the expected share of
-            intervals that contain the truth, or of passes.
+        totals: for an interval, a check and a verdict: number of simulations, and the share that is expected of
+            intervals that contain the truth, or of checks or verdicts that pass.
         measure: returns the facts of a case, from a key of `CORRELATIONS` and a number of days. It must be picklable,
             because other processes call it.
     """

@@ -1,8 +1,9 @@
 """Simulate how often performance that is estimated without labels seems to fall if nothing has changed.
 
-A day has an effect that all its rows share: it changes the features or the probabilities of the classes. It is
+A day has an effect that all its rows share: it changes the features or the probabilities of the classes. The effect is
 correlated by 0.5 with that of the day before. The models of the errors and the calibration of the classes are fitted on
-a holdout of 28 days. A window of 14 days is then compared with it. The recall of a class from labels is simulated too.
+a holdout of 28 days. A window of 14 days is then compared with the holdout. The recall of a class, which needs labels,
+is simulated too.
 """
 
 from __future__ import annotations
@@ -92,7 +93,7 @@ def _list_dates(day: np.ndarray[Any, Any]) -> list[Any]:
 
 
 def _compute_p_values(task: str, simulate: SimulateRows, random: np.random.Generator) -> Mapping[str, float]:
-    """Compare a window with a holdout of the same kind; return the p-value of each measure."""
+    """Simulate a holdout and a window, and compare them; return the p-value of each measure."""
     with tempfile.TemporaryDirectory() as path:
         holdout, window = Path(path) / "holdout.parquet", Path(path) / "window.parquet"
         simulate(HOLDOUT_DAYS, random).to_parquet(holdout)
@@ -106,7 +107,7 @@ def _compute_p_values(task: str, simulate: SimulateRows, random: np.random.Gener
             reference = reference.model_copy(update={"classes": fit_classes(holdout, "label")})
         days = [count_days(reference, file, "date") for file in (holdout, window)]
     record = ReferenceRecord(reference, days[0], days[0])
-    (comparison,) = windows.compare_windows(record, days[1], WINDOW_DAYS, {"x": 1.0}, Policy(), 0)
+    (comparison,) = windows.compare_windows(record, days[1], WINDOW_DAYS, {"x": 1.0}, Policy(), label_delay_days=0)
     return {
         f"{finding.measure}{finding.column.removeprefix('performance').replace('/', ' of class ')}": finding.p_value
         for finding in comparison.result.findings

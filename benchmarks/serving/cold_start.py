@@ -1,9 +1,9 @@
 """Measure the cold start of a serverless variant of drydock with the real model of flights and its libraries.
 
-After a start of drydock, there is no standby process for the first request: its process imports pandas, XGBoost and
-DuckDB. For later cold starts, a standby process has imported them already. A request is one raw row, some of whose
-features are looked up in drydock's online store, or for comparison a row of ready features. LEEWAY_BENCH_ROUNDS sets
-how often drydock is started for each kind of request.
+After a start of drydock, there is no standby process for the first request: the process that answers it has to import
+pandas, XGBoost and DuckDB. For later cold starts, a standby process has imported them already. A request is one raw
+row, some of whose features are looked up in drydock's online store, or, for comparison, a row of ready (already
+computed) features. LEEWAY_BENCH_ROUNDS sets how often drydock is started for each kind of request.
 """
 
 from __future__ import annotations
@@ -30,12 +30,13 @@ ROUNDS = int(os.environ.get("LEEWAY_BENCH_ROUNDS", "3"))
 STARTS = 3
 """Cold starts with a standby process, in each round."""
 IDLE_S, WAIT_S = 3, 300
+"""Seconds without a request after which drydock ends a serverless process, and longest wait for an expected state."""
 OPTIONS = ("--serverless-idle", str(IDLE_S))
 ENDPOINT, BUCKET = "flights", "bucket"
 KEYS = {"aws_access_key_id": "bench", "aws_secret_access_key": "bench", "region_name": "us-east-1"}
 FIRST, LATER, WARM = "cold start, no process stands by", "cold start, a process stands by", "a request without a start"
 BODIES = {"raw.json": "", "features.json": ", ready features"}
-"""For each kind of requests: the file with the bodies, and the end of the rows of the results."""
+"""For each kind of request: the file with the bodies, and the words with which its rows of the results end."""
 
 
 class Cases:
@@ -125,7 +126,7 @@ def run() -> dict[str, Any]:
         with start_drydock(folder, environment, *OPTIONS) as drydock:
             drydock.materialize(f"{REQUESTED_DAY}", environment, folder / "work")
             Cases(drydock, folder / "work", "raw.json").create_endpoint()
-        # Each round starts drydock anew: the process that loaded the model for the creation would answer.
+        # Each round starts drydock anew. Otherwise, the process that loaded the model for the creation would answer.
         for file in ROUNDS * list(BODIES):
             with start_drydock(folder, environment, *OPTIONS) as drydock:
                 cases = Cases(drydock, folder / "work", file)

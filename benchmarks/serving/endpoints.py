@@ -13,8 +13,9 @@ KEYS = {"aws_access_key_id": "bench", "aws_secret_access_key": "bench", "region_
 AUTHORIZATION = (
     "AWS4-HMAC-SHA256 Credential=bench/20260101/us-east-1/sagemaker/aws4_request, SignedHeaders=host, Signature=0"
 )
-"""Header of a request without a client of AWS. Drydock reads region and service from it, and checks no signature."""
+"""Header for requests that no AWS client signs. Drydock reads region and service from it, and checks no signature."""
 START_S = 120
+"""Longest wait for an endpoint, seconds."""
 
 
 def create_client(url: str, service: str) -> Any:
@@ -23,7 +24,7 @@ def create_client(url: str, service: str) -> Any:
 
 
 def create_model(url: str, name: str, archive: Path) -> None:
-    """Upload a model.tar.gz, and create a model of it."""
+    """Upload a model.tar.gz, and create a model from it."""
     s3 = create_client(url, "s3")
     s3.create_bucket(Bucket=BUCKET)
     s3.upload_file(str(archive), BUCKET, "model.tar.gz")
@@ -42,7 +43,7 @@ def create_endpoint(url: str, name: str, config: str) -> None:
     """Create an endpoint, and wait until it is InService.
 
     Raises:
-        RuntimeError: it did not become InService.
+        RuntimeError: the endpoint failed, or was not InService within `START_S`.
     """
     sagemaker, deadline = create_client(url, "sagemaker"), time.monotonic() + START_S
     sagemaker.create_endpoint(EndpointName=name, EndpointConfigName=config)

@@ -26,7 +26,7 @@ FIRST_DAY, DAYS, REQUESTED_DAY = dt.date(2013, 1, 1), 91, dt.date(2013, 3, 20)
 
 
 def main() -> None:
-    """Publish the flights of a quarter, train with their parameters, register version 1, and write the requests."""
+    """Publish the flights of a quarter, train the model of flights, register version 1, and write the requests."""
     sections = _prepare_project()
     dataset, lake = load_dataset(MODEL), Lake.open()
     source = dataset.open_source()

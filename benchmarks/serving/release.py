@@ -3,7 +3,8 @@
 The model is that of flights, in its package for SageMaker. A request is one raw row, some of whose features are looked
 up in drydock's online store. While the requests arrive, a canary update to a good model succeeds, a model's process is
 killed, and a canary whose answers are errors is rolled back by an alarm. Only requests that the broken canary answered
-may fail. Before that, requests with ready features are sent for comparison. LEEWAY_BENCH_SECONDS sets the length.
+may fail. Before these requests, others with ready (already computed) features are sent for comparison.
+LEEWAY_BENCH_SECONDS sets for how long raw rows are sent, in seconds.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ DURATION_S = float(os.environ.get("LEEWAY_BENCH_SECONDS", "600"))
 ENDPOINT, INSTANCES = "flights", 2
 JSON = "application/json"
 BOUND_MS = 100
-"""A common bound of the field for the latency of 99.9 % of the requests, milliseconds."""
+"""A common bound for the latency of 99.9 % of the requests to a model in production, milliseconds."""
 FAULT = "ModelError of the broken canary"
 
 
@@ -136,13 +137,13 @@ def _measure(drydock: Drydock, folder: Path) -> dict[str, Any]:
     traffic.join()
     if _describe(sagemaker)["EndpointConfigName"] != "second":
         raise RuntimeError(f"the broken release was not rolled back: {_describe(sagemaker)}")
-    quiet = [answer for answer in traffic.answers if begin_s <= answer[0] < begin_s + quiet_s]
+    quiet_answers = [answer for answer in traffic.answers if begin_s <= answer[0] < begin_s + quiet_s]
     return {
         "cores": os.cpu_count(),
         "requests": len(traffic.answers),
         "answers": dict(Counter(kind for _, _, kind in traffic.answers)),
         "rolled back because": reason,
-        "before the releases": _summarize(quiet, quiet_cpu_s),
+        "before the releases": _summarize(quiet_answers, quiet_cpu_s),
         "in all": _summarize(traffic.answers),
         "ready features, before the releases": ready_features,
     }
@@ -236,9 +237,9 @@ def _wait(condition: Callable[[], bool]) -> None:
 
 
 def _summarize(answers: Sequence[tuple[float, float, str]], cpu_s: float | None = None) -> dict[str, float]:
-    """Return quantiles of the latency of the scored requests, and how many are within `BOUND_MS`; CPU time if given."""
+    """Return quantiles of the latency of scored requests, the percentage within `BOUND_MS`, and the CPU ms if given."""
     latencies = sorted(1e3 * latency for _, latency, kind in answers if kind == "score")
     summary = {f"p{share}_ms": round(latencies[int(len(latencies) * share / 100)], 1) for share in (50, 99, 99.9)}
-    within = sum(latency <= BOUND_MS for latency in latencies)
-    summary[f"percent within {BOUND_MS} ms"] = round(100 * within / len(latencies), 3)
+    fast_count = sum(latency <= BOUND_MS for latency in latencies)
+    summary[f"percent within {BOUND_MS} ms"] = round(100 * fast_count / len(latencies), 3)
     return summary if cpu_s is None else {**summary, "cpu_ms": round(1e3 * cpu_s / len(answers), 2)}

@@ -1,7 +1,7 @@
 """Compare `python -m pipelines serve` and an endpoint of drydock with `mlflow models serve` of the same version.
 
-A request has one row. Leeway's servers get raw rows, with and without lookups, which a drydock on the same machine
-answers. The endpoint has two instances in that drydock, and gets raw rows with lookups, or computed features.
+A request has one row. Two of Leeway's servers get raw rows. One of the two looks up features in a drydock on the same
+machine. The endpoint has two instances in this drydock, and gets raw rows with lookups, or computed features.
 
 The rounds of the servers alternate, so that the load of the machine is the same for all of them. MLflow's server
 computes no features: its requests contain them. LEEWAY_BENCH_SECONDS sets the length of a round.
@@ -52,7 +52,7 @@ COMMANDS = {
 """For each server: its command, and the file with the bodies of its requests."""
 ENDPOINT, INSTANCES = "flights", 2
 ENDPOINT_FILES = {"endpoint": "features.json", "endpoint with lookups": "raw.json"}
-"""For each kind of requests to the endpoint: the file with their bodies."""
+"""For each kind of request to the endpoint: the file with the bodies."""
 
 
 def run() -> dict[str, Any]:
@@ -82,7 +82,7 @@ def run() -> dict[str, Any]:
 
 
 def _create_endpoint_cases(drydock: Drydock, folder: Path) -> dict[str, Server]:
-    """Create the endpoint. Return a server for each kind of its requests."""
+    """Create the endpoint. Return a `Server` for each kind of request to it."""
     create_model(drydock.url, ENDPOINT, folder / "model.tar.gz")
     create_config(drydock.url, ENDPOINT, ENDPOINT, INSTANCES)
     create_endpoint(drydock.url, ENDPOINT, ENDPOINT)
@@ -98,7 +98,7 @@ def _create_endpoint_cases(drydock: Drydock, folder: Path) -> dict[str, Server]:
 def _measure(cases: dict[str, Server]) -> dict[str, Any]:
     facts: dict[str, Any] = {"cores": os.cpu_count(), "connections of the client": 8}
     for server in cases.values():
-        send(server, 50, 4)  # warm up
+        send(server, rate=50, duration_s=4)  # warm up
     for number in range(1, ROUNDS + 1):
         for label, server in cases.items():
             row = f"{label}: {RATE} requests/s for {ROUND_S:g} s, round {number}"

@@ -17,6 +17,7 @@ from pipelines.system.mlflow_server import is_reachable
 
 PROJECT = Path(__file__).parents[2]
 START_S = 120
+"""Longest wait until a server answers, seconds."""
 
 
 class Drydock(NamedTuple):

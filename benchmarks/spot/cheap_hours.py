@@ -29,12 +29,13 @@ class Market:
     """Parameters of the simulated prices: sizes of the five parts whose sum is the logarithm of a price.
 
     Attributes:
-        daily: height of the wave of a day.
+        daily: height of the daily wave.
         weekly: difference between workdays and weekends.
-        noise: standard deviation of the change in an hour of the part that returns to 0.
-        memory: share of that part that is left after an hour.
+        noise: standard deviation of the hourly change of the part that returns to 0.
+        memory: share of the part that returns to 0 that is left after an hour.
         drift: standard deviation of the change of the level in a year.
-        jumps_week: jumps in a week: the price rises by 35 to 172 %, and a fifth of the rise is gone each hour.
+        jumps_week: mean number of jumps in a week. In a jump, the price rises by 35 to 172 %; each hour, a fifth of
+            the rise is gone.
     """
 
     daily: float = 0.12
@@ -58,8 +59,11 @@ class Costs:
     """Sums of the mean prices of all runs of a year, US dollars an hour."""
 
     runs: int
+    """Number of runs."""
     at_once: float
+    """Sum if each run starts when it is requested."""
     by_rule: float
+    """Sum if each run starts when the rule says so."""
     clairvoyant: float
     """Sum for the cheapest start of each run: nobody can choose it without knowing the future prices."""
     longest_wait_h: int
@@ -100,20 +104,20 @@ def simulate_year(prices: Sequence[float], slack_h: int, run_h: int = RUN_H, ste
         step_h: hours between two requests.
     """
     sums = list(accumulate(prices, initial=0.0))
-    runs = [(sums[hour + run_h] - sums[hour]) / run_h for hour in range(len(prices) - run_h + 1)]
-    requests = range(HISTORY_H, len(runs) - slack_h, step_h)
+    mean_prices = [(sums[hour + run_h] - sums[hour]) / run_h for hour in range(len(prices) - run_h + 1)]  # by start
+    requests = range(HISTORY_H, len(mean_prices) - slack_h, step_h)
     starts = [_find_start(prices, hour, slack_h, run_h) for hour in requests]
     return Costs(
         runs=len(requests),
-        at_once=sum(runs[hour] for hour in requests),
-        by_rule=sum(runs[hour] for hour in starts),
-        clairvoyant=sum(min(runs[hour : hour + slack_h + 1]) for hour in requests),
+        at_once=sum(mean_prices[hour] for hour in requests),
+        by_rule=sum(mean_prices[hour] for hour in starts),
+        clairvoyant=sum(min(mean_prices[hour : hour + slack_h + 1]) for hour in requests),
         longest_wait_h=max(start - hour for hour, start in zip(requests, starts, strict=True)),
     )
 
 
 def _find_start(prices: Sequence[float], request_hour: int, slack_h: int, run_h: int) -> int:
-    """Return the hour in which the rule starts a run. It sees only the prices until then."""
+    """Return the hour in which the rule starts a run. The rule sees no prices of later hours."""
     run = PlannedRun(BEGIN + (request_hour + slack_h) * HOUR, run_h * HOUR.total_seconds())
     hour = request_hour
     while True:

@@ -1,13 +1,13 @@
-"""Measure the default training script on 1, 2 and 4 hosts, each with one thread, and what the hosts send each other.
+"""Measure the default training script on 1, 2 and 4 hosts, each with one thread, and the bytes that the hosts send.
 
 The hosts are processes of this machine with loopback addresses, so the network costs nothing. Where the machine has
 fewer cores than hosts, the hosts wait for each other. So the CPU seconds of the busiest host are measured, too: with a
-core for each host, the rounds would take about that long. What the hosts send is measured. With both, the facts
-have the seconds that are expected on real networks, beside those of the planner's model, which divides the seconds of
-one host by the number of hosts (pipelines/planning/step_time.py).
-The seconds of the rounds are those of a job with all rounds less those of a job with one round: reading
-the data and making the bins takes each host as long as one host. The rows are synthetic, because flights has too few:
-there, a round takes milliseconds on one host.
+core for each host, the rounds would take about that long. From these CPU seconds and the sent bytes, the benchmark
+computes the seconds that are expected on real networks. The facts have them beside those of the planner's model, which
+divides the seconds of one host by the number of hosts (pipelines/planning/step_time.py).
+The seconds of the rounds are those of a job with all rounds minus those of a job with one round, because reading the
+data and making the bins takes as long on several hosts as on one. The rows are synthetic, because flights has too few
+rows: with them, a round takes milliseconds on one host.
 """
 
 from __future__ import annotations
@@ -39,20 +39,22 @@ ROWS = int(os.environ.get("LEEWAY_BENCH_ROWS", "2000000"))
 VALIDATION_ROWS = 20_000
 FEATURES = 20
 ROUNDS = 101
+"""Rounds of a job. The first one is not measured."""
 NETWORKS_GB_S = {"1 Gbit/s": 0.125, "10 Gbit/s": 1.25, "25 Gbit/s": 3.125}
 HOP_S = 100e-6
 """Assumed time of a message between two instances of one availability zone, seconds."""
 DEPTH = 6
 HYPERPARAMETERS = {"early_stopping_rounds": 1_000, "nthread": 1, "checkpoint_s": 1_000, "max_depth": DEPTH}
+"""With these values, no job stops early or writes a checkpoint before its end."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """What a job took.
+    """The measurements of one job.
 
     Attributes:
-        seconds: seconds from its start to the end of all hosts.
-        cpu_s: CPU seconds of the host with the most.
+        seconds: seconds from the start of the job to the end of all hosts.
+        cpu_s: CPU seconds of the host that used most.
         sent_bytes: bytes that the machine sent to itself.
     """
 
@@ -62,7 +64,7 @@ class Run:
 
 
 def run() -> dict[str, Any]:
-    """Return the seconds of each repetition, and as facts what the hosts send and what is expected on real networks."""
+    """Return the seconds of each repetition; as facts, the sent MiB and the seconds that real networks should need."""
     cores = len(os.sched_getaffinity(0))
     seconds: dict[str, list[float]] = {}
     facts: dict[str, Any] = {"rows": ROWS, "features": FEATURES, "cores": cores}
@@ -89,8 +91,8 @@ def run() -> dict[str, Any]:
 def estimate_networks(seconds: Mapping[str, list[float]], facts: Mapping[str, float]) -> dict[str, float]:
     """Return the seconds of all rounds that are expected on real networks, by number of hosts and network.
 
-    The computation takes the measured CPU seconds of the busiest host, or by the planner's model those of one host,
-    divided by the number of hosts.
+    To the time of the network, the measured CPU seconds of the busiest host are added; or, for the planner's model, the
+    CPU seconds of a job with a single host, divided by the number of hosts.
     """
     rounds = ROUNDS - 1
     estimates: dict[str, float] = {}
@@ -134,12 +136,12 @@ def _write_channels(base: Path) -> None:
 
 
 def _train(base: Path, host_count: int, rounds: int, job: str) -> Run:
-    """Run a job, and return what it took."""
-    names = [f"127.77.7.{number}" for number in range(1, host_count + 1)]
+    """Run a job, and return its measurements."""
+    hosts = [f"127.77.7.{number}" for number in range(1, host_count + 1)]
     options = {**HYPERPARAMETERS, "num_round": rounds, "verbose_eval": rounds}
     arguments = [argument for name, value in options.items() for argument in (f"--{name}", str(value))]
     sent_before, began_at = _count_sent_bytes(), time.monotonic()
-    processes = [_start_host(base, names, name, job, arguments) for name in names]
+    processes = [_start_host(base, hosts, host, job, arguments) for host in hosts]
     ends = [os.wait4(process.pid, 0) for process in processes]
     seconds = time.monotonic() - began_at
     if codes := [os.waitstatus_to_exitcode(status) for _, status, _ in ends if status]:
@@ -148,8 +150,8 @@ def _train(base: Path, host_count: int, rounds: int, job: str) -> Run:
     return Run(seconds, cpu_s, _count_sent_bytes() - sent_before)
 
 
-def _start_host(base: Path, names: list[str], name: str, job: str, arguments: list[str]) -> subprocess.Popen[bytes]:
-    folder = base / job / name
+def _start_host(base: Path, hosts: list[str], host: str, job: str, arguments: list[str]) -> subprocess.Popen[bytes]:
+    folder = base / job / host
     (folder / "output").mkdir(parents=True)
     environment = {
         **os.environ,
@@ -157,8 +159,8 @@ def _start_host(base: Path, names: list[str], name: str, job: str, arguments: li
         "SAGEMAKER_BASE_DIR": str(folder),
         "SM_CHANNEL_TRAIN": str(base / "train"),
         "SM_CHANNEL_VALIDATION": str(base / "validation"),
-        "SM_HOSTS": json.dumps(names),
-        "SM_CURRENT_HOST": name,
+        "SM_HOSTS": json.dumps(hosts),
+        "SM_CURRENT_HOST": host,
         "TRAINING_JOB_NAME": f"{base}/{job}",
     }
     command = [sys.executable, str(PROJECT / "pipelines/defaults/training.py"), *arguments]

@@ -46,6 +46,7 @@ class Interrupter:
                 self._request_counts[job] = attempt + 1
 
     def _draw_plan(self) -> list[float]:
+        """Draw how many attempts of a job are interrupted (1 to 5), and after how many seconds each."""
         return [self._generator.uniform(0, self._duration_s) for _ in range(self._generator.randint(1, 5))]
 
     def _request_interruption(self, job: str, after_s: float) -> None:

@@ -7,7 +7,7 @@ other work on the machine matters less. The activations are the tensors that aut
 without weights and logits.
 
 The peak FLOP/s of the machine are those of a multiplication of large fp32 matrices, measured in the same way. So the
-utilization is the share of what the machine reached there.
+utilization is the FLOP/s of a step as a share of the FLOP/s of this multiplication.
 
 LEEWAY_BENCH_LAYERS, LEEWAY_BENCH_HIDDEN and LEEWAY_BENCH_STEPS change the size.
 """
@@ -43,7 +43,7 @@ SIZE = DecoderSize(
 SEQUENCE, BATCH, RANK = 256, 4, 16
 TOKENS = SEQUENCE * BATCH
 STEPS = int(os.environ.get("LEEWAY_BENCH_STEPS", "5"))
-"""Steps whose time is measured, after one that is not."""
+"""Number of steps whose time is measured. One step before them is not measured."""
 MIB = 2**20
 
 
@@ -52,8 +52,8 @@ class Measurement:
     """What was measured for one way to train.
 
     Attributes:
-        parts: bytes of weights, gradients, optimizer and activations, as the tensors have them.
-        peak: largest number of bytes at one moment of a step.
+        parts: bytes of the tensors of each part: "weights", "gradients", "optimizer" and "activations".
+        peak: largest number of bytes of all tensors at one moment of a step.
         step_s: seconds of each step.
     """
 
@@ -160,7 +160,7 @@ def measure(setup: Setup, device: Any) -> Measurement:
 
 
 def prepare(setup: Setup, device: Any) -> tuple[Any, Any, Callable[[], None]]:
-    """Return the model, its optimizer, and the function that makes a step. The template makes the same calls."""
+    """Return the model, its optimizer, and the function that makes a step, with the calls of the language template."""
     import torch
     from transformers import AutoModelForCausalLM, LlamaConfig
 
@@ -202,12 +202,12 @@ def prepare(setup: Setup, device: Any) -> tuple[Any, Any, Callable[[], None]]:
 
 
 def measure_activations(model: Any, step: Callable[[], None]) -> int:
-    """Return the bytes of the tensors that autograd keeps in a step, without weights, and without the loss's logits."""
+    """Return the bytes of the tensors that autograd keeps in a step, except weights and the logits of the loss."""
     import torch
 
     weights = {weight.untyped_storage().data_ptr() for weight in model.parameters()}
     bytes_by_storage: dict[int, int] = {}
-    saved_tensors: list[Any] = []  # an address is not used twice while its tensor is alive
+    saved_tensors: list[Any] = []  # keeps the tensors alive, because the address of a freed tensor can be used again
 
     def keep(tensor: Any) -> Any:
         storage = tensor.untyped_storage()

@@ -57,9 +57,9 @@ def list_shard_pipelines(folder: Path) -> list[Pipeline]:
     return pipelines
 
 
-def _count(batches: Iterable[Any], find_label: Callable[[Any], Any]) -> int:
-    """Consume the batches as tensors."""
-    return sum(len(torch.as_tensor(find_label(batch))) for batch in batches)
+def _count(batches: Iterable[Any], select_values: Callable[[Any], Any]) -> int:
+    """Read all batches, convert the selected values of each one to a tensor, and return the number of samples."""
+    return sum(len(torch.as_tensor(select_values(batch))) for batch in batches)
 
 
 def _read_rows(folder: Path, names: list[str], workers: int) -> int:
@@ -92,7 +92,7 @@ def _read_shards(folder: Path, workers: int) -> int:
 
 
 class _Entries:
-    """A map-style dataset of the samples of shards: it reads the bytes of a sample when it is asked for it."""
+    """A map-style dataset of the samples of shards: it reads the bytes of a sample when torch asks for the sample."""
 
     def __init__(self, folder: Path) -> None:
         self._samples: list[tuple[Path, int, int]] = []

@@ -2,9 +2,9 @@
 
 The hosts are processes of this machine with one thread each, connected by gloo over the loopback interface. So the
 network costs nothing, and the machine needs a core for each host. Beside them, a plain loop of torch trains the same
-network on the same batches in one process, without messages between processes, metrics and checkpoints. The times are
-those of whole epochs after the first one; a checkpoint is measured with a larger network, whose shards are on the local
-disk.
+network on the same batches in one process, without messages between processes, metrics or checkpoints. The times are
+those of whole epochs after the first one. A checkpoint is measured with a larger network, and its shards are on the
+local disk.
 """
 
 from __future__ import annotations

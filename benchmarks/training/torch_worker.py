@@ -22,19 +22,20 @@ from templates.torch.model import Inputs, Network, compute_loss
 from templates.torch.train import list_inputs, parse_arguments
 
 SAVES = 3
+"""Number of saves and of loads of a checkpoint. The first save is not measured."""
 LARGE_HIDDEN = (2_048, 2_048, 2_048)
 """Widths of the network whose checkpoint is measured: 8 million weights, and twice as many numbers of the optimizer."""
 
 
 class TimedTracker(SilentTracker):
-    """Keep the time at the end of each epoch."""
+    """Record the time at the end of each epoch."""
 
     def __init__(self) -> None:
         super().__init__(Path(), "", "")
         self.times_s: list[float] = []
 
     def add_round(self, number: int, metrics: dict[str, float]) -> None:
-        """Keep the time, beside the metrics."""
+        """Record the time, beside the metrics."""
         super().add_round(number, metrics)
         self.times_s.append(time.perf_counter())
 
@@ -75,9 +76,9 @@ def run_plain_epochs(training: Training) -> list[float]:
 
 
 def measure_checkpoints(args: argparse.Namespace, inputs: Inputs, processes: Processes) -> dict[str, Any]:
-    """Save and load checkpoints of a larger network; the digests of all files are part of both."""
-    larger = Inputs(**{**vars(inputs), "hidden": list(LARGE_HIDDEN)})
-    model = wrap(Network(larger), args.strategy, torch.float32)
+    """Save and load checkpoints of a larger network. Both times include the computation of the digests of all files."""
+    larger_inputs = Inputs(**{**vars(inputs), "hidden": list(LARGE_HIDDEN)})
+    model = wrap(Network(larger_inputs), args.strategy, torch.float32)
     optimizer = torch.optim.AdamW(model.parameters())
     folder = args.checkpoint_dir / "large"
     checkpoints = ShardedCheckpoints(folder, {}, processes)
@@ -87,7 +88,7 @@ def measure_checkpoints(args: argparse.Namespace, inputs: Inputs, processes: Pro
         began_s = time.perf_counter()
         checkpoints.save(step, collect_state(model, optimizer), {})
         saves_s.append(time.perf_counter() - began_s)
-    size = processes.add_up(sum(path.stat().st_size for path in folder.glob(f"{SAVES - 1:08d}-*/*")))[0]
+    size_bytes = processes.add_up(sum(path.stat().st_size for path in folder.glob(f"{SAVES - 1:08d}-*/*")))[0]
     if processes.count == 1:  # with several hosts, each would need the shards of the others first
         for _ in range(SAVES):
             began_s = time.perf_counter()
@@ -95,7 +96,7 @@ def measure_checkpoints(args: argparse.Namespace, inputs: Inputs, processes: Pro
             if checkpoint:
                 checkpoints.load(checkpoint, collect_state(model, optimizer))
             loads_s.append(time.perf_counter() - began_s)
-    return {"save_s": saves_s[1:], "load_s": loads_s, "checkpoint_mib": size / 2**20}
+    return {"save_s": saves_s[1:], "load_s": loads_s, "checkpoint_mib": size_bytes / 2**20}
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
 """Tune flights: 50 trials by Hyperband, 50 full random trials of the same seed; compare the losses of their winners.
 
-For each search: its seconds, the mean log loss of its winner on the folds, and that of the refit on the holdout. The
-trials of the random search then run again in two ways: as bare processes without a study, two at a time, which shows
-the overhead of the search; and in one process by Optuna alone, which reads the data once and uses all cores.
+The results of each search are its seconds, the mean log loss of its winner on the folds, and the log loss of the refit
+on the holdout. The trials of the random search then run again in two ways: as bare processes without a study, two at a
+time, which shows the overhead of the search; and in one process by Optuna alone, which reads the data once and uses all
+cores.
 
 LEEWAY_BENCH_TRIALS sets another number of trials.
 """
@@ -104,7 +105,7 @@ class FlightsModel:
         return {**{name: round(value, 5) for name, value in losses.items()}, **counts}
 
     def read_trials(self) -> Iterator[dict[str, str]]:
-        """Yield the values of each trial of the last search."""
+        """Yield the hyperparameters of each trial of the last search."""
         with (self.model / "data/tuning/trials.csv").open(newline="", encoding="utf-8") as file:
             for row in csv.DictReader(file):
                 yield {name.removeprefix("param_"): row[name] for name in row if name.startswith("param_")}
@@ -117,7 +118,7 @@ class FlightsModel:
         return time.perf_counter() - begin
 
     def run_in_one_process(self, trials: list[dict[str, str]]) -> float:
-        """Run the trials by Optuna alone in this process, and return the seconds of all, with the data's reading."""
+        """Run the trials by Optuna alone in this process. Return the seconds of all, including reading the data."""
         begin = time.perf_counter()
         channels = [read_channel(self.model / "data/features" / name) for name in ("train", "validation")]
         rows, description = pd.concat([frame for frame, _ in channels], ignore_index=True), channels[0][1]
@@ -158,7 +159,7 @@ class FlightsModel:
 def _train_fold_boosters(
     arguments: argparse.Namespace, boosters: list[xgb.Booster], matrices: list[tuple[xgb.DMatrix, xgb.DMatrix]]
 ) -> float:
-    """Train a booster for each fold, round by round, until the mean loss stops improving; return the lowest one."""
+    """Train a booster for each fold, round by round, until the mean loss stops falling; return the lowest mean loss."""
     best_loss, best_round = float("inf"), 0
     for number in range(arguments.num_round):
         losses = []
