@@ -58,7 +58,7 @@ class Lake:
         partition: Partition,
         rows: pa.Table | pa.RecordBatchReader,
         key: Sequence[str] = (),
-        part: Mapping[str, str] = WHOLE_PARTITION,
+        part_values: Mapping[str, str] = WHOLE_PARTITION,
         ignored_columns: Sequence[str] = (),
     ) -> Commit:
         """Write all rows of one partition, replacing its old rows. Idempotent: equal rows are not committed again.
@@ -69,11 +69,11 @@ class Lake:
         Args:
             name: name of the table; if there is no such table, it is created with the rows' schema.
             partition: the partition.
-            rows: all rows of the partition, or of the `part`, in the order in which they are read. Their `date` (and
-                `hour`, if the partition is an hour) are those of the partition.
+            rows: all rows of the partition, or those with `part_values`, in the order in which they are read. Their
+                `date` (and `hour`, if the partition is an hour) are those of the partition.
             key: columns that identify a row. Without them, a changed row is counted as one removed and one added.
-            part: names and values of columns that are the same in all `rows`. Only the partition's rows with these
-                values are replaced. Every write to the table must name the same columns.
+            part_values: names and values of columns that are the same in all `rows`. Only the partition's rows with
+                these values are replaced. Every write to the table must name the same columns.
             ignored_columns: columns that are not compared. Rows that differ only in these columns are equal.
 
         Raises:
@@ -83,17 +83,21 @@ class Lake:
         """
         batches: Iterator[pa.RecordBatch] = iter(rows.to_batches() if isinstance(rows, pa.Table) else rows)
         batches = check_first_rows(partition, rows.schema, batches)
-        table = self._find_or_create(name, rows.schema, list_partition_columns(partition, part))
+        table = self._find_or_create(name, rows.schema, list_partition_columns(partition, part_values))
         schema = evolution.to_iceberg_schema(rows.schema, table.schema().as_arrow())
         evolution.plan_evolution(table, schema, partition)
         with write_new_files(table, partition, schema, batches) as new_files:
             for attempt in retry_conflicts():
                 with attempt:
-                    return self._commit(name, build_filter(partition, part), partition, new_files, key, ignored_columns)
+                    return self._commit(
+                        name, build_filter(partition, part_values), partition, new_files, key, ignored_columns
+                    )
         raise AssertionError("tenacity returns or raises")
 
-    def clear_partition(self, name: str, partition: Partition, part: Mapping[str, str] = WHOLE_PARTITION) -> bool:
-        """Delete the rows of a partition, or only its rows with the values of `part`. Idempotent.
+    def clear_partition(
+        self, name: str, partition: Partition, part_values: Mapping[str, str] = WHOLE_PARTITION
+    ) -> bool:
+        """Delete the rows of a partition, or only its rows with the values of `part_values`. Idempotent.
 
         Returns:
             Whether there were such rows.
@@ -101,7 +105,7 @@ class Lake:
         for attempt in retry_conflicts():
             with attempt:
                 table = find_table(self.catalog, name)
-                row_filter = build_filter(partition, part)
+                row_filter = build_filter(partition, part_values)
                 if table is None or not views.list_data_files(table.scan(row_filter=row_filter)):
                     return False
                 table.delete(row_filter, snapshot_properties={PARTITION_PROPERTY: partition.isoformat()})
@@ -211,11 +215,11 @@ class Lake:
         return count_rows(table, unit) if table else {}
 
     def count_rows_of_partitions(
-        self, name: str, partitions: Collection[PartitionT], part: Mapping[str, str] = WHOLE_PARTITION
+        self, name: str, partitions: Collection[PartitionT], part_values: Mapping[str, str] = WHOLE_PARTITION
     ) -> dict[PartitionT, int]:
-        """Return the row count of each of `partitions` that has rows, or of its rows with the values of `part`."""
+        """Return the row count of each of `partitions` that has rows, or of its rows with `part_values`."""
         table = find_table(self.catalog, name) if partitions else None
-        files = list_files_by_partition(table, partitions, part) if table else []
+        files = list_files_by_partition(table, partitions, part_values) if table else []
         counts: dict[PartitionT, int] = {}
         for partition, task in files:
             counts[partition] = counts.get(partition, 0) + task.file.record_count

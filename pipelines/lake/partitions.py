@@ -31,20 +31,20 @@ from pipelines.partitions import HOUR_COLUMN, Hour, Month, Partition, PartitionT
 from pipelines.window import Unit
 
 WHOLE_PARTITION: Mapping[str, str] = {}
-"""The value of `part` that selects all rows of a partition. Another value selects the rows with certain values of some
+"""The `part_values` that select all rows of a partition. Others select the rows with certain values of some
 columns, such as {"model": "flights", "version": "3"}."""
 _EPOCH = dt.date(1970, 1, 1)
 """Iceberg stores a date as the number of days since this day."""
 
 
-def list_partition_columns(partition: Partition, part: Mapping[str, str]) -> list[str]:
+def list_partition_columns(partition: Partition, part_values: Mapping[str, str]) -> list[str]:
     """List the columns besides `date` by which the table of a partition is partitioned."""
-    return [*([HOUR_COLUMN] if isinstance(partition, Hour) else []), *part]
+    return [*([HOUR_COLUMN] if isinstance(partition, Hour) else []), *part_values]
 
 
-def build_filter(partition: Partition, part: Mapping[str, str] = WHOLE_PARTITION) -> BooleanExpression:
-    """Build the filter of one partition, or of its rows with the values of `part`."""
-    conditions: list[BooleanExpression] = [EqualTo(name, value) for name, value in part.items()]
+def build_filter(partition: Partition, part_values: Mapping[str, str] = WHOLE_PARTITION) -> BooleanExpression:
+    """Build the filter of one partition, or of its rows with `part_values`."""
+    conditions: list[BooleanExpression] = [EqualTo(name, value) for name, value in part_values.items()]
     if isinstance(partition, Hour):
         conditions.insert(0, EqualTo(HOUR_COLUMN, partition.hour))
     return reduce(And, conditions, EqualTo(DATE_COLUMN, get_date(partition).isoformat()))
@@ -101,11 +101,13 @@ def count_rows(table: Table, unit: Unit) -> dict[Partition, int]:
 
 
 def list_files_by_partition(
-    table: Table, partitions: Collection[PartitionT], part: Mapping[str, str] = WHOLE_PARTITION
+    table: Table, partitions: Collection[PartitionT], part_values: Mapping[str, str] = WHOLE_PARTITION
 ) -> Iterator[tuple[PartitionT, FileScanTask]]:
-    """Yield the data files of partitions of one unit, or of their `part`, each with its partition."""
+    """Yield the data files of partitions of one unit, or of their rows with `part_values`, each with its partition."""
     unit, partition_set = get_unit(next(iter(partitions))), set(partitions)
-    row_filter = reduce(And, (EqualTo(name, value) for name, value in part.items()), build_days_filter(partitions))
+    row_filter = reduce(
+        And, (EqualTo(name, value) for name, value in part_values.items()), build_days_filter(partitions)
+    )
     for task in table.scan(row_filter=row_filter).plan_files():
         partition = find_partition_of_file(table, task.file, unit)
         if partition in partition_set:

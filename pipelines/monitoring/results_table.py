@@ -55,7 +55,7 @@ def write_findings(
     }
     rows = [{**common_columns, **row, "rows": window.rows} for row in _build_finding_rows(decision, window, policy)]
     table = pa.Table.from_pylist(rows, schema=SCHEMA)
-    return Lake.open().write_partition(TABLE, day, table, (DATE_COLUMN, *KEY), part=model_columns).changed
+    return Lake.open().write_partition(TABLE, day, table, (DATE_COLUMN, *KEY), part_values=model_columns).changed
 
 
 def _build_finding_rows(decision: Decision, window: WindowResult, policy: Policy) -> Iterator[dict[str, Any]]:

@@ -141,7 +141,7 @@ def store_scores(
         )
         rows = pa.RecordBatchReader.from_batches(schema, batches)
         commit = lake.write_partition(
-            dataset.predictions, partition, rows, dataset.key, part=model, ignored_columns=[SCORED_AT]
+            dataset.predictions, partition, rows, dataset.key, part_values=model, ignored_columns=[SCORED_AT]
         )
     path = settings().home / "scored" / dataset.name / model[MODEL] / model[VERSION] / f"{partition}.parquet"
     path.parent.mkdir(parents=True, exist_ok=True)

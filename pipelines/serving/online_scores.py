@@ -199,7 +199,7 @@ def find_request_days(dataset: Dataset, partition: Partition, first: dt.date | N
 
 
 def store_online_scores(
-    lake: Lake, dataset: Dataset, partition: Partition, file: Path, part: Mapping[str, str]
+    lake: Lake, dataset: Dataset, partition: Partition, file: Path, part_values: Mapping[str, str]
 ) -> tuple[Commit, Path]:
     """Replace the partition's online scores of a version, endpoint and variant by those in the file. Idempotent.
 
@@ -210,7 +210,8 @@ def store_online_scores(
         dataset: dataset of the rows.
         partition: partition of the rows.
         file: file that `OnlineRows.write_scored_rows` wrote.
-        part: model_name, model_version, endpoint and variant of all rows. Only rows with the same values are replaced.
+        part_values: model_name, model_version, endpoint and variant of all rows. Only rows with the same values are
+            replaced.
 
     Returns:
         The commit, and the new path of the file.
@@ -219,19 +220,19 @@ def store_online_scores(
         names = [*dataset.key, *list_stored_scores(dataset), *(field.name for field in EVENT_FIELDS)]
         fields = [
             *(parquet.schema_arrow.field(name) for name in names),
-            *(pa.field(name, pa.string()) for name in part),
+            *(pa.field(name, pa.string()) for name in part_values),
         ]
         schema = pa.schema(fields)
-        batches = (_append_part(batch, part, schema) for batch in parquet.iter_batches(columns=names))
+        batches = (_append_part(batch, part_values, schema) for batch in parquet.iter_batches(columns=names))
         rows = pa.RecordBatchReader.from_batches(schema, batches)
-        commit = lake.write_partition(dataset.requests, partition, rows, dataset.key, part=part)
-    path = settings().home.joinpath("online", dataset.name, *part.values()) / f"{partition}.parquet"
+        commit = lake.write_partition(dataset.requests, partition, rows, dataset.key, part_values=part_values)
+    path = settings().home.joinpath("online", dataset.name, *part_values.values()) / f"{partition}.parquet"
     path.parent.mkdir(parents=True, exist_ok=True)
     os.replace(file, path)
     return commit, path
 
 
-def _append_part(batch: pa.RecordBatch, part: Mapping[str, str], schema: pa.Schema) -> pa.RecordBatch:
-    for name, value in part.items():
+def _append_part(batch: pa.RecordBatch, part_values: Mapping[str, str], schema: pa.Schema) -> pa.RecordBatch:
+    for name, value in part_values.items():
         batch = batch.append_column(name, pa.repeat(pa.scalar(value, pa.string()), batch.num_rows))
     return batch.select(schema.names).cast(schema)

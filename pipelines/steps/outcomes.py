@@ -95,7 +95,7 @@ def _join_labels(lake: Lake, dataset: Dataset, spec: OutcomesSpec) -> OutcomesRe
     from pipelines.scoring.predictions import MODEL, VERSION
     from pipelines.system.duckdb_session import quote_identifier
 
-    partition, part = spec.partition, {MODEL: spec.model}
+    partition, part_values = spec.partition, {MODEL: spec.model}
     scores_table, outcomes_table = _name_tables(dataset, spec)
     origin = (VERSION, *(ENDPOINT_COLUMNS if spec.online else ()))
     sql_parts = {"key": ", ".join(map(quote_identifier, dataset.key))}
@@ -112,11 +112,13 @@ def _join_labels(lake: Lake, dataset: Dataset, spec: OutcomesSpec) -> OutcomesRe
             _COUNT_SQL.format(**sql_parts), params=[spec.model]
         ).fetchall()
         if not outcome_count:
-            was_cleared = lake.clear_partition(outcomes_table, partition, part)
+            was_cleared = lake.clear_partition(outcomes_table, partition, part_values)
             return _build_empty_result(dataset, spec, prediction_count).model_copy(update={"changed": was_cleared})
         # DuckDB 2.0 cannot drop the views while a result is open.
         with connection.sql(_JOIN_SQL.format(**sql_parts), params=[spec.model]).to_arrow_reader() as rows:
-            commit = lake.write_partition(outcomes_table, partition, rows, (*dataset.key, *origin), part=part)
+            commit = lake.write_partition(
+                outcomes_table, partition, rows, (*dataset.key, *origin), part_values=part_values
+            )
     return OutcomesResult(
         table=outcomes_table,
         partition=partition,

@@ -39,6 +39,6 @@ def write_drift(day: dt.date, outcome: str, effects: dict[str, float], version: 
         {**common, "name": name, "measure": "psi", "effect": effect, "bound": 0.1, "drifted": effect > 0.1, "rows": 9}
         for name, effect in effects.items()
     ]
-    part = {"model_name": "flights", "model_version": version}
+    part_values = {"model_name": "flights", "model_version": version}
     table = pa.Table.from_pylist(rows, schema=results_table.SCHEMA)
-    Lake.open().write_partition(results_table.TABLE, day, table, ("date", "name"), part=part)
+    Lake.open().write_partition(results_table.TABLE, day, table, ("date", "name"), part_values=part_values)

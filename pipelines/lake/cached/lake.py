@@ -104,11 +104,11 @@ class CachedLake(Lake):
         return self.get_or_read(name, ("partitions", unit), lambda: self._count_rows(name, unit))
 
     def count_rows_of_partitions(
-        self, name: str, partitions: Collection[PartitionT], part: Mapping[str, str] = WHOLE_PARTITION
+        self, name: str, partitions: Collection[PartitionT], part_values: Mapping[str, str] = WHOLE_PARTITION
     ) -> dict[PartitionT, int]:
-        """Return the row count of each of `partitions` that has rows, or of its rows with the values of `part`."""
-        if part or not partitions:
-            return super().count_rows_of_partitions(name, partitions, part)
+        """Return the row count of each of `partitions` that has rows, or of its rows with `part_values`."""
+        if part_values or not partitions:
+            return super().count_rows_of_partitions(name, partitions, part_values)
         counts = self.count_rows_by_partition(name, get_unit(next(iter(partitions))))
         return {partition: counts[partition] for partition in partitions if partition in counts}
 

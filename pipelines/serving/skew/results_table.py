@@ -98,7 +98,7 @@ def write_skew(
     table = pa.Table.from_pylist(rows, schema=schema)
     origin_values = origin._asdict()
     return lake.write_partition(
-        name_table(dataset), partition, table, (DATE_COLUMN, *hours, *KEY), part=origin_values
+        name_table(dataset), partition, table, (DATE_COLUMN, *hours, *KEY), part_values=origin_values
     ).changed
 
 

@@ -40,9 +40,9 @@ def write_outcomes(dataset: Dataset, columns: dict[str, list[pa.Array]], version
                 "model_name": pa.array(["ab-orders"] * count),
                 "model_version": pa.array([version] * count),
             }
-            part = {"model_name": "ab-orders", "model_version": version}
+            part_values = {"model_name": "ab-orders", "model_version": version}
             key = (*dataset.key, "model_version")
-            Lake.open().write_partition(dataset.outcomes, day, pa.table(rows), key, part=part)
+            Lake.open().write_partition(dataset.outcomes, day, pa.table(rows), key, part_values=part_values)
 
 
 def draw_scores(noise: float, seed: int, rows: int = 200) -> tuple[pa.Array, pa.Array]:

@@ -33,8 +33,10 @@ def write_outcomes(dataset: Dataset, version: str, numbers: Sequence[int], score
         "model_name": pa.array([MODEL] * count),
         "model_version": pa.array([version] * count),
     }
-    part = {"model_name": MODEL, "model_version": version}
-    Lake.open().write_partition(dataset.outcomes, DAY, pa.table(rows), (*dataset.key, "model_version"), part=part)
+    part_values = {"model_name": MODEL, "model_version": version}
+    Lake.open().write_partition(
+        dataset.outcomes, DAY, pa.table(rows), (*dataset.key, "model_version"), part_values=part_values
+    )
 
 
 def test_a_few_rows_with_answers_of_both_versions_make_no_pairs(home: Path) -> None:
@@ -69,15 +71,15 @@ def test_the_newest_online_answer_of_a_version_counts(home: Path) -> None:
     }
     lake.write_partition(RIDES.table, DAY, pa.table(published), RIDES.key)
     for variant, score, hours in (("AllTraffic", 0.8, 1), ("shadow-2", 0.2, 0)):
-        part = {"model_name": MODEL, "model_version": "2", "endpoint": "rides", "variant": variant}
+        part_values = {"model_name": MODEL, "model_version": "2", "endpoint": "rides", "variant": variant}
         rows = {
             "date": published["date"],
             "number": published["number"],
             "score": pa.array([score] * count),
             "requested_at": pa.array([NOON + dt.timedelta(hours=hours)] * count, pa.timestamp("us", tz="UTC")),
-            **{name: pa.array([value] * count) for name, value in part.items()},
+            **{name: pa.array([value] * count) for name, value in part_values.items()},
         }
-        lake.write_partition(RIDES.requests, DAY, pa.table(rows), RIDES.key, part=part)
+        lake.write_partition(RIDES.requests, DAY, pa.table(rows), RIDES.key, part_values=part_values)
     sums = sum_outcomes(lake, RIDES, MODEL, ("2",), (DAY, DAY), METRIC, is_online=True)
     assert sums.rows == [count] and abs(sums.samples[0].mean - 0.04) < 1e-12
 
@@ -85,12 +87,12 @@ def test_the_newest_online_answer_of_a_version_counts(home: Path) -> None:
 def test_the_view_of_the_online_outcomes_is_dropped_after_an_error(home: Path) -> None:
     lake, key = Lake.open(), {"date": pa.array([DAY]), "number": pa.array([1])}
     lake.write_partition(RIDES.table, DAY, pa.table({**key, "late": pa.array([True])}), RIDES.key)
-    part = {"model_name": MODEL, "model_version": "1", "endpoint": "rides", "variant": "AllTraffic"}
+    part_values = {"model_name": MODEL, "model_version": "1", "endpoint": "rides", "variant": "AllTraffic"}
     rows = {
         **{**key, "score": pa.array([0.5]), "requested_at": pa.array([NOON], pa.timestamp("us", tz="UTC"))},
-        **{name: pa.array([value]) for name, value in part.items()},
+        **{name: pa.array([value]) for name, value in part_values.items()},
     }
-    lake.write_partition(RIDES.requests, DAY, pa.table(rows), RIDES.key, part=part)
+    lake.write_partition(RIDES.requests, DAY, pa.table(rows), RIDES.key, part_values=part_values)
     with connect() as connection:
         with (
             pytest.raises(ZeroDivisionError),

@@ -83,11 +83,13 @@ def test_hours_and_parts_are_counted(home: Path) -> None:
         rows = pa.table(
             {"date": pa.array([DAYS[0]], pa.date32()), "hour": pa.array([hour.hour], pa.int32()), "m": ["a"]}
         )
-        Lake.open().write_partition("h", hour, rows, part={"m": "a"})
+        Lake.open().write_partition("h", hour, rows, part_values={"m": "a"})
     lake, cached_lake = Lake.open(), CachedLake.open()
     assert cached_lake.count_rows_by_partition("h", "hour") == lake.count_rows_by_partition("h", "hour")
-    for part in ({}, {"m": "a"}, {"m": "b"}):
-        assert cached_lake.count_rows_of_partitions("h", hours, part) == lake.count_rows_of_partitions("h", hours, part)
+    for part_values in ({}, {"m": "a"}, {"m": "b"}):
+        assert cached_lake.count_rows_of_partitions("h", hours, part_values) == lake.count_rows_of_partitions(
+            "h", hours, part_values
+        )
 
 
 def test_conditions_select_from_the_rows_of_a_month_table_in_memory(home: Path) -> None:

@@ -74,28 +74,31 @@ def create_model_rows(day: dt.date, model: str, value: int = 0, number: int = 50
 def test_one_part_of_a_partition_can_be_replaced_and_cleared(home: Path) -> None:
     lake = Lake.open()
     for day, model in ((D1, "a"), (D1, "b"), (D2, "a")):
-        assert lake.write_partition("t", day, create_model_rows(day, model, 1), part={"model": model}).changed
+        assert lake.write_partition("t", day, create_model_rows(day, model, 1), part_values={"model": model}).changed
     before = {model: lake.read_partition("t", D1).filter(pc.equal(pc.field("model"), model)) for model in "ab"}
-    assert lake.write_partition("t", D1, create_model_rows(D1, "a", 2, 60), part={"model": "a"}).changed
+    assert lake.write_partition("t", D1, create_model_rows(D1, "a", 2, 60), part_values={"model": "a"}).changed
     assert lake.count_rows_by_day("t") == {D1: 110, D2: 50}
     assert lake.count_rows_of_partitions("t", [D1, D2]) == {D1: 110, D2: 50}
     after = lake.read_partition("t", D1)
     assert after.filter(pc.equal(pc.field("model"), "b")).equals(before["b"])
     assert after.filter(pc.equal(pc.field("model"), "a"))["value"].to_pylist() == [2] * 60
-    assert not lake.write_partition("t", D1, create_model_rows(D1, "a", 2, 60), part={"model": "a"}).changed
+    assert not lake.write_partition("t", D1, create_model_rows(D1, "a", 2, 60), part_values={"model": "a"}).changed
     assert lake.clear_partition("t", D1, {"model": "a"}) and not lake.clear_partition("t", D1, {"model": "a"})
     assert lake.read_partition("t", D1).equals(before["b"])
     assert lake.count_rows_by_day("t") == {D1: 50, D2: 50}
 
 
 def test_ignored_columns_do_not_change_a_row(home: Path) -> None:
-    lake, part = Lake.open(), {"model": "a"}
-    lake.write_partition("t", D1, create_model_rows(D1, "a", 1, at=1), ["n"], part, ["at"])
-    assert not lake.write_partition("t", D1, create_model_rows(D1, "a", 1, at=2), ["n"], part, ["at"]).changed
+    lake, part_values = Lake.open(), {"model": "a"}
+    lake.write_partition("t", D1, create_model_rows(D1, "a", 1, at=1), ["n"], part_values, ["at"])
+    assert not lake.write_partition("t", D1, create_model_rows(D1, "a", 1, at=2), ["n"], part_values, ["at"]).changed
     assert set(lake.read_partition("t", D1)["at"].to_pylist()) == {1}
-    assert lake.write_partition("t", D1, create_model_rows(D1, "a", 3, at=4), ["n"], part, ["at"]).changes.changed == 50
+    assert (
+        lake.write_partition("t", D1, create_model_rows(D1, "a", 3, at=4), ["n"], part_values, ["at"]).changes.changed
+        == 50
+    )
     assert set(lake.read_partition("t", D1)["at"].to_pylist()) == {4}
-    assert lake.write_partition("t", D1, create_model_rows(D1, "a", 3, at=5), ["n"], part).changed, (
+    assert lake.write_partition("t", D1, create_model_rows(D1, "a", 3, at=5), ["n"], part_values).changed, (
         "the negative control: the column is not ignored"
     )
 

@@ -28,7 +28,7 @@ def write_predictions(
         table = table.append_column(name, pa.array([value] * rows.num_rows))
     scored_at = pa.array([dt.datetime(2013, 2, 1, tzinfo=dt.UTC)] * rows.num_rows, pa.timestamp("us", tz="UTC"))
     Lake.open().write_partition(
-        "flights_predictions", day, table.append_column("scored_at", scored_at), KEY, part=model_columns
+        "flights_predictions", day, table.append_column("scored_at", scored_at), KEY, part_values=model_columns
     )
 
 

@@ -145,7 +145,7 @@ def test_a_withdrawn_day_loses_its_outcomes(stage: Stage, is_cleared: bool) -> N
     for date in (day, other_day):
         run_validate(date)
         outcomes = pa.table({"date": [date], "label": [True], "model_name": ["m"]})
-        lake.write_partition("flights_outcomes", date, outcomes, ("date",), part={"model_name": "m"})
+        lake.write_partition("flights_outcomes", date, outcomes, ("date",), part_values={"model_name": "m"})
     stage("2013-01-01", CRITICAL_FAULTS["an unknown origin"])
     with pytest.raises(ValidationError):
         run_validate(day)
@@ -164,7 +164,7 @@ def test_a_person_withdraws_a_day_that_validation_had_passed(
     first = run_validate(day)
     run_validate(other_day)
     outcomes = pa.table({"date": [day], "label": [True], "model_name": ["m"]})
-    lake.write_partition("flights_outcomes", day, outcomes, ("date",), part={"model_name": "m"})
+    lake.write_partition("flights_outcomes", day, outcomes, ("date",), part_values={"model_name": "m"})
     monkeypatch.setenv("LEEWAY_ACTOR", "ada")
     fresh_settings()
     spec = withdraw.WithdrawSpec(dataset="flights", partition=day, why="two airports <b>are</b> swapped")

@@ -29,7 +29,7 @@ def write_tables(lake: Lake) -> None:
     lake.clear_partition("t", D3)
     for model in "ab":
         rows = create_rows(D1).append_column("model", pa.array([model] * 50))
-        lake.write_partition("by_model", D1, rows, part={"model": model})
+        lake.write_partition("by_model", D1, rows, part_values={"model": model})
     for number in range(33):  # more than `MAX_SNAPSHOTS`, so that old ones expire
         lake.append_rows("appended", D1, create_rows(D1, number))
     months = MonthTable("months", SCHEMA, lake.catalog, keeps_snapshots=False)
@@ -174,7 +174,7 @@ def find_manifests_of_one_size(lake: Lake) -> tuple[Path, Path]:
                 return manifests[manifest.manifest_length], path
             manifests[manifest.manifest_length] = path
         rows = create_rows(D1).append_column("model", pa.array([str(model)] * 50))
-        lake.write_partition("by_model", D1, rows, part={"model": str(model)})
+        lake.write_partition("by_model", D1, rows, part_values={"model": str(model)})
     raise AssertionError("no two manifests have the same size")
 
 

@@ -25,7 +25,7 @@ def write_tables(lake: Lake) -> None:
         lake.write_partition("days", day, create_rows(day, value))
         for model in "ab":
             rows = create_rows(day, 10 + value).append_column("model", pa.array([model] * 50))
-            lake.write_partition("by_model", day, rows, part={"model": model})
+            lake.write_partition("by_model", day, rows, part_values={"model": model})
     for day in (D1, D2):
         lake.write_partition("cleared", day, create_rows(day, 40))
     lake.clear_partition("cleared", D2)
