@@ -112,7 +112,7 @@ class ControlEndpoints:
             "endpoints": self._endpoints.count_by_status(),
             "instance_restarts": self._endpoints.count_restarts(),
             "standby_processes": self._endpoints.count_standbys(),
-            "invocation_timeouts": self._endpoints.metrics.timeouts,
+            "invocation_timeouts": self._endpoints.metrics.timeout_count,
         }
         return {**status, **counts, **self._queue.describe_load()}
 
@@ -176,7 +176,7 @@ class ControlEndpoints:
             variant=_get_text(body, "variant", ""),
             config_name=_get_text(body, "config", ""),
             error_rate=error_rate,
-            status=int(status),
+            error_status=int(status),
             latency_s=latency_s,
             ends_at=time.monotonic() + _get_number(body, "for_s", math.inf),
         )

@@ -21,7 +21,7 @@ class VariantFault:
             `flights-2-*`; "" for any. During an update, it tells the old configuration from the new one: both usually
             have variants of the same names.
         error_rate: Share of the requests that fail, from 0 to 1.
-        status: HTTP status of these failures.
+        error_status: HTTP status of these failures.
         latency_s: Seconds by which each answer is delayed.
         ends_at: When the fault ends, in seconds of `time.monotonic`.
     """
@@ -29,7 +29,7 @@ class VariantFault:
     variant: str
     config_name: str
     error_rate: float
-    status: int
+    error_status: int
     latency_s: float
     ends_at: float
 
@@ -56,5 +56,5 @@ class VariantFaults:
                 continue
             time.sleep(fault.latency_s)
             if random.random() < fault.error_rate:  # noqa: S311  no secret
-                return ModelResponse(fault.status, FAILURE, "application/json")
+                return ModelResponse(fault.error_status, FAILURE, "application/json")
         return None

@@ -65,7 +65,7 @@ class EndpointMetrics:
         self._stop_event, self._compacted_at = threading.Event(), -math.inf
         self._thread = threading.Thread(target=self._run, name="metrics", daemon=True)
         self._counts: Counter[tuple[Owner, str, str]] = Counter()
-        self.timeouts = 0
+        self.timeout_count = 0
         """How many requests the models did not answer in time, since the server's start."""
 
     def start(self) -> None:
@@ -129,7 +129,7 @@ class EndpointMetrics:
         if instances:  # as in SageMaker, the sum over a minute is the mean number per instance
             values["InvocationsPerInstance"] = 1 / instances
         with self._lock:
-            self.timeouts += status == 0
+            self.timeout_count += status == 0
             self._counts[owner, endpoint, variant] += 1
         self._record(owner, endpoint, variant, values)
 

@@ -14,8 +14,8 @@ A value that is not a finite number is no objective: SageMaker documents Objecti
 objective "was not evaluated", and not what it does with a NaN."""
 MIN_IMPROVEMENT = 0.01
 """A trial improves the best objective if it is better by this share: SageMaker's 1%."""
-NO_SUCCESS = "Please take a look at the training job failures to get more details."
-NO_OBJECTIVE = (
+NO_SUCCESS_ADVICE = "Please take a look at the training job failures to get more details."
+NO_OBJECTIVE_ADVICE = (
     "Please ensure that the custom algorithm is emitting the objective metric as defined by the regular expression "
     "provided."
 )
@@ -102,8 +102,10 @@ def _describe_failure(trials: Sequence[Trial]) -> Ending:
             if count >= MAX_FAILURES
             else "All training jobs failed."
         )
-        return Ending(Status.FAILED, f"{start} {NO_SUCCESS}")
-    return Ending(Status.FAILED, f"No objective metrics found after running {count} training jobs. {NO_OBJECTIVE}")
+        return Ending(Status.FAILED, f"{start} {NO_SUCCESS_ADVICE}")
+    return Ending(
+        Status.FAILED, f"No objective metrics found after running {count} training jobs. {NO_OBJECTIVE_ADVICE}"
+    )
 
 
 def _get_objective(trial: Trial) -> float:

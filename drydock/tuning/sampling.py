@@ -79,12 +79,12 @@ def propose(plan: TuningPlan, seed: int, number: int, observations: Sequence[Obs
     return _find_new_combination(plan.ranges, known_values) or values
 
 
-def is_stopped_by_hyperband(plan: TuningPlan, number: int, observations: Sequence[Observation], step: int) -> bool:
+def is_stopped_by_hyperband(plan: TuningPlan, index: int, observations: Sequence[Observation], step: int) -> bool:
     """Return whether Hyperband stops a trial at a step.
 
     Args:
         plan: The tuning job's request.
-        number: Index of the trial among the observations.
+        index: Index of the trial among the observations.
         observations: The trials so far.
         step: How many values of the objective the trial had logged, from 1.
     """
@@ -94,14 +94,14 @@ def is_stopped_by_hyperband(plan: TuningPlan, number: int, observations: Sequenc
     study = _create_study(plan, seed=0, observations=[])
     study.sampler = optuna.samplers.RandomSampler(seed=0)  # nothing is sampled
     trials = [study.ask() for _ in observations]
-    other_trials = [index for index in range(len(observations)) if index != number]
+    other_indices = [other_index for other_index in range(len(observations)) if other_index != index]
     is_stopped = False
-    for index in (*other_trials, number):  # the other trials first, since the trial is compared with them
-        series = observations[index].series[: step if index == number else None]
+    for trial_index in (*other_indices, index):  # the other trials first, since the trial is compared with them
+        series = observations[trial_index].series[: step if trial_index == index else None]
         for resource, value in enumerate(series, 1):
             if resource in rungs:
-                trials[index].report(float("nan") if value is None else value, resource)
-                is_stopped = trials[index].should_prune()
+                trials[trial_index].report(float("nan") if value is None else value, resource)
+                is_stopped = trials[trial_index].should_prune()
     return is_stopped
 
 
