@@ -7,7 +7,7 @@ from typing import Any
 
 from leeway.hooks.sagemaker.named_jobs import NamedJobs, contains
 
-INPUTS = ("AppSpecification", "ProcessingInputs")
+INPUT_MEMBERS = ("AppSpecification", "ProcessingInputs")
 """Parts of the request that decide what features the job builds."""
 CONTAINER_FOLDER = "/opt/ml/processing"
 """Folder of inputs and outputs in the job's container."""
@@ -22,7 +22,7 @@ class ProcessingJobs(NamedJobs):
 
 
 def build_inputs(image: str, code: str, window: str, arguments: Sequence[str]) -> dict[str, Any]:
-    """Build the `INPUTS` of a request. Equal inputs give equal features.
+    """Build the `INPUT_MEMBERS` of a request. Equal inputs give equal features.
 
     Args:
         image: address of the container's image.
@@ -57,7 +57,7 @@ def get_output_uri(job: Mapping[str, Any]) -> str:
 
 def has_same_inputs(job: Mapping[str, Any], request: Mapping[str, Any]) -> bool:
     """Return whether a described job has the inputs of the request."""
-    return all(contains(job.get(key), request[key]) for key in INPUTS)
+    return all(contains(job.get(key), request[key]) for key in INPUT_MEMBERS)
 
 
 def _build_input(name: str, uri: str) -> dict[str, Any]:

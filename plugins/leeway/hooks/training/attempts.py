@@ -28,7 +28,7 @@ from leeway.hooks.sagemaker.wait import JobWait, WaitEvent
 from leeway.hooks.step.hook import Logger
 from leeway.hooks.training.failures import make_training_error
 from leeway.hooks.training.input_data import build_size_variables
-from leeway.hooks.training.inputs import INPUTS, has_same_inputs
+from leeway.hooks.training.inputs import INPUT_MEMBERS, has_same_inputs
 from pipelines.costs.job_records import (
     find_data_wait_share,
     list_restored_checkpoints,
@@ -88,7 +88,7 @@ class TrainingAttempts(Attempts):
     @property
     def inputs(self) -> dict[str, Any]:
         """The inputs that determine the model, for a later call of `prepare_operation` in the same try."""
-        return {name: self.template.request[name] for name in INPUTS}
+        return {name: self.template.request[name] for name in INPUT_MEMBERS}
 
     def _has_same_inputs(self, job: Job) -> bool:
         return has_same_inputs(job, self.template.build_request(self.template.machines[0]))
@@ -115,7 +115,7 @@ class TrainingAttempts(Attempts):
         if last_attempt:
             self._log_end(last_attempt, machine)
         name, request = self.jobs.build_next_name(attempts), self.template.build_request(machine)
-        # The environment is not one of the compared `INPUTS`: a later try finds this job even if its variables differ.
+        # The environment is not one of `INPUT_MEMBERS`, so a later try finds this job even if its variables differ.
         variables = build_size_variables(self.wait_template.connection, request, self.log)
         request["Environment"] = build_job_environment(name) | variables | request.get("Environment", {})
         return replace(

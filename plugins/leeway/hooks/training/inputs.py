@@ -7,7 +7,7 @@ from typing import Any
 
 from leeway.hooks.sagemaker.named_jobs import NamedJobs, contains
 
-INPUTS = ("AlgorithmSpecification", "HyperParameters", "InputDataConfig")
+INPUT_MEMBERS = ("AlgorithmSpecification", "HyperParameters", "InputDataConfig")
 """Parts of the request that decide what model the job trains."""
 
 
@@ -25,7 +25,7 @@ def build_inputs(
     channels: Mapping[str, str],
     sharded_channels: Collection[str] = (),
 ) -> dict[str, Any]:
-    """Build the `INPUTS` of a request. Equal inputs give equal models.
+    """Build the `INPUT_MEMBERS` of a request. Equal inputs give equal models.
 
     Args:
         image: address of the training image.

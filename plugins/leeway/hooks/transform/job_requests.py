@@ -15,7 +15,7 @@ from leeway.hooks.sagemaker.named_jobs import NamedJobs, contains, is_missing
 
 CONTENT_TYPE = "application/jsonlines"
 """Content type of rows and scores; `pipelines.container.inference` reads and writes it."""
-INPUTS = ("ModelName", "TransformInput")
+INPUT_MEMBERS = ("ModelName", "TransformInput")
 """Parts of the request that decide what scores the job computes."""
 MODEL_EXISTS_TEXT = "already existing model"
 """Part of SageMaker's error if a model of this name exists."""
@@ -67,7 +67,7 @@ def build_model_request(name: str, role: str, container: Mapping[str, Any]) -> d
 
 
 def build_inputs(model_name: str, rows: str) -> dict[str, Any]:
-    """Build the `INPUTS` of a request. Equal inputs give equal scores.
+    """Build the `INPUT_MEMBERS` of a request. Equal inputs give equal scores.
 
     Args:
         model_name: name of SageMaker's model.
@@ -91,4 +91,4 @@ def build_output(uri: str) -> dict[str, Any]:
 
 def has_same_inputs(job: Mapping[str, Any], request: Mapping[str, Any]) -> bool:
     """Return whether a described job has the inputs of the request."""
-    return all(contains(job.get(key), request[key]) for key in INPUTS)
+    return all(contains(job.get(key), request[key]) for key in INPUT_MEMBERS)

@@ -18,13 +18,13 @@ from leeway.hooks.sagemaker.job_spans import build_job_environment
 from leeway.hooks.sagemaker.named_jobs import NamedJobs
 from leeway.hooks.sagemaker.wait import JobWait, WaitEvent
 from leeway.hooks.step.hook import Logger
-from leeway.hooks.training.inputs import INPUTS
+from leeway.hooks.training.inputs import INPUT_MEMBERS
 from leeway.hooks.tuning.failures import make_error_without_winner, make_tuning_error
+from leeway.hooks.tuning.finished_trials import add_summaries, count_finished_trials
 from leeway.hooks.tuning.folds import read_folds
 from leeway.hooks.tuning.requests import TuningTemplate, count_earlier_trials, get_number
 from leeway.hooks.tuning.rounds import find_undefined_objective, read_rounds
 from leeway.hooks.tuning.trials import Trial, find_best, list_summaries, list_trials
-from leeway.hooks.tuning.tried import add_summaries, count_finished_trials
 from pipelines.costs.job_records import to_training_record
 
 
@@ -51,7 +51,7 @@ class TuningAttempts(Attempts):
     @property
     def inputs(self) -> dict[str, Any]:
         """The inputs that determine the trials, for a later call of `prepare_operation` in the same try."""
-        return {name: self.template.training[name] for name in INPUTS}
+        return {name: self.template.training[name] for name in INPUT_MEMBERS}
 
     def _has_same_inputs(self, job: Job) -> bool:
         """Return whether a tuning job has this search, and runs the trials that the earlier jobs did not finish.
@@ -85,8 +85,8 @@ class TuningAttempts(Attempts):
 
     def _make_error(self, job: Job, event: WaitEvent) -> AirflowException | None:
         trials = self._list_trials([job])
-        undefined = self._find_undefined_objective(trials) if get_job_status(job) == "Failed" else ""
-        return make_tuning_error(job, event, trials, undefined)
+        undefined_objective = self._find_undefined_objective(trials) if get_job_status(job) == "Failed" else ""
+        return make_tuning_error(job, event, trials, undefined_objective)
 
     def _find_undefined_objective(self, trials: Sequence[Trial]) -> str:
         """Return which trial has an objective that is not a finite number; empty if there is none."""

@@ -19,7 +19,7 @@ UNDEFINED_HINT = "it must be a finite number. Correct the training script or the
 
 
 def make_tuning_error(
-    job: Mapping[str, Any], event: WaitEvent, trials: Sequence[Trial], undefined: str = ""
+    job: Mapping[str, Any], event: WaitEvent, trials: Sequence[Trial], undefined_objective: str = ""
 ) -> AirflowException | None:
     """Return the error for a tuning job that did not complete; None if the same try starts the next one.
 
@@ -27,7 +27,8 @@ def make_tuning_error(
         job: SageMaker's description of the tuning job.
         event: how the wait for the job ended.
         trials: trials of the job.
-        undefined: which trial's last objective is not a finite number, as `find_undefined_objective` returns it.
+        undefined_objective: which trial's last objective is not a finite number, as `find_undefined_objective` returns
+            it.
     """
     name = f"tuning job {get_job_name(job)}"
     if event["cause"] == "budget":
@@ -37,31 +38,33 @@ def make_tuning_error(
     if event["cause"] != "ended":
         return AirflowException(f"the state of {name} is not known: {event['message']}")
     if get_job_status(job) == "Failed":
-        return _make_error_of_failed_job(job, name, trials, undefined)
+        return _make_error_of_failed_job(job, name, trials, undefined_objective)
     if event.get("was_stopping") or is_stopped_by_clear(job, event["attached_at"]):
         return None
     return AirflowException(f"{name} was stopped by somebody. {RESUME_TEXT}.")
 
 
-def make_error_without_winner(job: Mapping[str, Any], trials: Sequence[Trial], undefined: str = "") -> AirflowException:
+def make_error_without_winner(
+    job: Mapping[str, Any], trials: Sequence[Trial], undefined_objective: str = ""
+) -> AirflowException:
     """Return the error for a tuning job that completed, but has no complete trial with an objective."""
     text = f"tuning job {get_job_name(job)} has no winner: none of its {len(trials)} trials ran to its end with an"
-    return AirflowFailException(f"{text} objective.{_explain_undefined(undefined)}")
+    return AirflowFailException(f"{text} objective.{_explain_undefined_objective(undefined_objective)}")
 
 
-def _explain_undefined(undefined: str) -> str:
+def _explain_undefined_objective(text: str) -> str:
     """Return the sentence about an objective that is not a finite number; empty if there is none."""
-    return f" {undefined[0].upper()}{undefined[1:]}: {UNDEFINED_HINT}." if undefined else ""
+    return f" {text[0].upper()}{text[1:]}: {UNDEFINED_HINT}." if text else ""
 
 
 def _make_error_of_failed_job(
-    job: Mapping[str, Any], name: str, trials: Sequence[Trial], undefined: str
+    job: Mapping[str, Any], name: str, trials: Sequence[Trial], undefined_objective: str
 ) -> AirflowException:
     """Return the error with the reason of the first failed trial. A retry can help unless the script caused it."""
     failed_trial = next((trial for trial in trials if get_job_status(trial.job) == "Failed"), None)
     reason = " ".join(str(job.get("FailureReason", "no reason is given")).split())
-    if failed_trial is None and undefined:
-        return AirflowFailException(f"{name} failed: {undefined}: {UNDEFINED_HINT}. SageMaker says: {reason}")
+    if failed_trial is None and undefined_objective:
+        return AirflowFailException(f"{name} failed: {undefined_objective}: {UNDEFINED_HINT}. SageMaker says: {reason}")
     if failed_trial is None:
         return AirflowFailException(
             f"{name} failed: no line of a trial's log has the objective. The training script must log "

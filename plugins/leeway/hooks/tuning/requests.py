@@ -10,8 +10,8 @@ from leeway.hooks.sagemaker.description import get_job_name
 from leeway.hooks.sagemaker.machines import Machine
 from leeway.hooks.sagemaker.named_jobs import MAX_NAMES, NamedJobs, contains
 from leeway.hooks.sagemaker.request_checks import merge_config
+from leeway.hooks.tuning.finished_trials import count_finished_trials, list_tried_points
 from leeway.hooks.tuning.grid import Point, count_points_left, find_next_grid
-from leeway.hooks.tuning.tried import count_finished_trials, list_tried_points
 from pipelines.tuning.plan import PlanSpec
 from pipelines.tuning.sagemaker_job import METRIC_NAME, build_tuning_config
 
@@ -22,14 +22,14 @@ MAX_PARENTS = 5
 LEARNING_STRATEGIES = ("bayesian", "random")
 """Strategies with which SageMaker accepts a warm start. Source: SageMaker Developer Guide, "Run a Warm Start
 Hyperparameter Tuning Job"."""
-SEARCH = (
+SEARCH_MEMBERS = (
     *("Strategy", "StrategyConfig", "HyperParameterTuningJobObjective", "ParameterRanges"),
     *("TrainingJobEarlyStoppingType", "TuningJobCompletionCriteria"),
 )
 """Parts of HyperParameterTuningJobConfig that decide what the trials are; the limits are not among them."""
 TRIAL_STATUSES = ("Completed", "InProgress", "NonRetryableError", "RetryableError", "Stopped")
 """Counters of TrainingJobStatusCounters that together count all trials of a tuning job."""
-INPUTS = ("AlgorithmSpecification", "InputDataConfig")
+INPUT_MEMBERS = ("AlgorithmSpecification", "InputDataConfig")
 """Parts of TrainingJobDefinition, apart from the hyperparameters, that determine the objective of a trial."""
 
 
@@ -108,7 +108,7 @@ class TuningTemplate:
         }
         return (
             static_values == own_definition["StaticHyperParameters"]
-            and all(contains(definition.get(name), own_definition[name]) for name in INPUTS)
+            and all(contains(definition.get(name), own_definition[name]) for name in INPUT_MEMBERS)
             and _get_instance_count(definition) == _get_instance_count(own_definition)
             and self._has_same_space(job, request)
             and job["HyperParameterTuningJobConfig"].get("RandomSeed") == self.plan.seed + get_number(job) - 1
@@ -205,9 +205,9 @@ def count_earlier_trials(
 
 
 def _select_search(job: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the parts `SEARCH` of a described or requested tuning job, without empty lists of ranges."""
+    """Return the parts `SEARCH_MEMBERS` of a described or requested tuning job, without empty lists of ranges."""
     config = job.get("HyperParameterTuningJobConfig", {})
-    search = {name: config[name] for name in SEARCH if name in config}
+    search = {name: config[name] for name in SEARCH_MEMBERS if name in config}
     ranges = search.get("ParameterRanges", {})
     return {**search, "ParameterRanges": {kind: items for kind, items in ranges.items() if items}}
 

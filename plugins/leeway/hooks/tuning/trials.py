@@ -9,7 +9,7 @@ from typing import Any
 from leeway.hooks.sagemaker.aws_errors import call_with_retries
 from leeway.hooks.sagemaker.description import get_job_name, get_job_status
 from leeway.hooks.step.hook import Logger
-from leeway.hooks.tuning.tried import find_stopped_trials
+from leeway.hooks.tuning.finished_trials import find_stopped_trials
 from pipelines.tuning.sagemaker_job import parse_values
 from pipelines.tuning.space import Range, Value
 

@@ -22,7 +22,7 @@ UNDEFINED = "the last objective in the log of trial t-001 is nan"
 
 
 def make_error(
-    status: str, *trials: Trial, cause: str = "ended", undefined: str = "", **event: Any
+    status: str, *trials: Trial, cause: str = "ended", undefined_objective: str = "", **event: Any
 ) -> AirflowException | None:
     """Return the error of a tuning job with this status."""
     job = {
@@ -33,7 +33,7 @@ def make_error(
         "FailureReason": "SageMaker's reason",
     }
     wait_event: Any = {"cause": cause, "job_name": "t", "message": "why", "attached_at": None, **event}
-    return make_tuning_error(job, wait_event, trials, undefined)
+    return make_tuning_error(job, wait_event, trials, undefined_objective)
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def make_error(
         ),
         (make_error("Failed", make_trial("Completed")), AirflowFailException, "must log tuning-objective:NUMBER"),
         (
-            make_error("Failed", make_trial("Completed"), undefined=UNDEFINED),
+            make_error("Failed", make_trial("Completed"), undefined_objective=UNDEFINED),
             AirflowFailException,
             f"tuning job t failed: {UNDEFINED}: it must be a finite number.",
         ),
@@ -65,7 +65,7 @@ def make_error(
             "with an objective. The last objective in the log of trial t-001 is nan: it must be a finite number.",
         ),
         (
-            make_error("Failed", make_trial("Failed", None, "AlgorithmError: eta"), undefined=UNDEFINED),
+            make_error("Failed", make_trial("Failed", None, "AlgorithmError: eta"), undefined_objective=UNDEFINED),
             AirflowFailException,
             "trial t-001: AlgorithmError: eta",
         ),

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from leeway.hooks.sagemaker.machines import Machine
 from leeway.hooks.sagemaker.named_jobs import MAX_NAMES, build_base_name
+from leeway.hooks.tuning.finished_trials import SUMMARIES, count_finished_trials, find_stopped_trials
 from leeway.hooks.tuning.requests import (
     MAX_NAME_CHARS,
     MAX_PARENTS,
@@ -14,7 +15,6 @@ from leeway.hooks.tuning.requests import (
     TuningTemplate,
     count_earlier_trials,
 )
-from leeway.hooks.tuning.tried import SUMMARIES, count_finished_trials, find_stopped_trials
 
 from pipelines.tuning.plan import PlanSpec
 
@@ -96,9 +96,10 @@ def test_hyperband_continues_without_a_warm_start() -> None:
 def test_grid_continues_with_the_points_that_are_left() -> None:
     grid = with_plan(strategy="grid", space={"eta": [0.1, 0.2, 0.3], "depth": [1, 2]})
     job = describe(1, template=grid)
-    tried = [("0.1", "1", "Completed"), ("0.1", "2", "Failed"), ("0.2", "1", "Completed"), ("0.2", "2", "Stopped")]
+    points = [("0.1", "1", "Completed"), ("0.1", "2", "Failed"), ("0.2", "1", "Completed"), ("0.2", "2", "Stopped")]
     job[SUMMARIES] = [
-        summarize(status, 0.5, TunedHyperParameters={"eta": eta, "depth": f'"{depth}"'}) for eta, depth, status in tried
+        summarize(status, 0.5, TunedHyperParameters={"eta": eta, "depth": f'"{depth}"'})
+        for eta, depth, status in points
     ]
     assert grid.count_trials_left([job]) == 4, "the failed and the stopped trial say nothing about their points"
     jobs, grids = [job], []
