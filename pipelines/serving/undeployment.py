@@ -49,7 +49,7 @@ class Endpoint:
     @property
     def version(self) -> str:
         """Version of the endpoint's last deployment; empty if no tag names it."""
-        return self.tags.get("leeway:version", "")
+        return self.tags.get(endpoint_resources.VERSION_TAG, "")
 
 
 class Endpoints:

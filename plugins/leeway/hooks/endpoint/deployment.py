@@ -32,6 +32,7 @@ from leeway.hooks.endpoint.requests import (
 from leeway.hooks.endpoint.wait import CHANGING_STATES, DeploymentEvent, DeploymentWait, get_pending_config
 from leeway.hooks.sagemaker.costs import Costs, describe_machine
 from leeway.hooks.step.hook import Logger, StepHook
+from pipelines.serving.endpoint_resources import VERSION_TAG
 
 Endpoint = Mapping[str, Any]
 """SageMaker's description of an endpoint."""
@@ -47,7 +48,7 @@ class Release:
     model_request: Mapping[str, Any]
     config_request: Mapping[str, Any]
     tags: list[dict[str, str]]
-    task: Mapping[str, Any]
+    task_identity: Mapping[str, Any]
     """dag_id, run_id, task_id and map_index."""
     is_rollback: bool
     """Whether the endpoint served this version before its present one. Neither the budget nor raised alarms prevent a
@@ -63,7 +64,7 @@ class Release:
     @property
     def deployment_tag(self) -> str:
         """Value of the endpoint's tag `DEPLOYMENT_TAG` while this task deploys the release."""
-        return build_deployment_tag(self.config_name, self.task)
+        return build_deployment_tag(self.config_name, self.task_identity)
 
 
 class Deployment:
@@ -138,7 +139,7 @@ class Deployment:
 
     def _begin_creation(self) -> DeploymentWait:
         self._prepare()
-        tags = {DEPLOYMENT_TAG: self.release.deployment_tag, "leeway:version": self.release.version}
+        tags = {DEPLOYMENT_TAG: self.release.deployment_tag, VERSION_TAG: self.release.version}
         request = {
             "EndpointName": self.client.name,
             "EndpointConfigName": self.release.config_name,
@@ -216,8 +217,8 @@ class Deployment:
         # The limits of alarms are not part of the configuration, so they may have changed although the configuration
         # has not.
         self._put_alarms()
-        if tags.get("leeway:version") != release.version:
-            self.client.set_tags(endpoint, {"leeway:version": release.version})
+        if tags.get(VERSION_TAG) != release.version:
+            self.client.set_tags(endpoint, {VERSION_TAG: release.version})
         record = self._record("deployed", f"{release.policy['traffic']} release", created=endpoint["CreationTime"])
         if DEPLOYMENT_TAG in tags:
             self.client.delete_unused_resources(endpoint)

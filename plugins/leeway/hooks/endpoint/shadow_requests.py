@@ -34,7 +34,7 @@ class Shadow:
     capture_uri: str
     """s3:// prefix for captured requests, used if the endpoint does not capture requests yet."""
     tags: Tags
-    task: Mapping[str, Any]
+    task_identity: Mapping[str, Any]
     """dag_id, run_id, task_id and map_index."""
     max_tries: int = 0
     """Airflow's `max_tries` of the task: a clear changes it, and a retry does not."""

@@ -96,7 +96,7 @@ class ShadowRun:
         if endpoint["EndpointStatus"] in CHANGING_STATES:
             return self._build_wait_for_change(endpoint, config_name)
         tags = self.client.read_own_tags(endpoint)
-        own_tag = build_deployment_tag(config_name, self.shadow.task)
+        own_tag = build_deployment_tag(config_name, self.shadow.task_identity)
         record = ShadowRecord.parse(tags.get(SHADOW_TAG, ""))
         record = record if record and record.shadow_id == self._shadow_id else None
         if endpoint["EndpointConfigName"] == config_name:
@@ -149,7 +149,7 @@ class ShadowRun:
         )
         if pending_config != config_name:
             return replace(self.wait_template, config_name="", tag="")
-        own_tag = build_deployment_tag(config_name, self.shadow.task)
+        own_tag = build_deployment_tag(config_name, self.shadow.task_identity)
         return replace(self.wait_template, config_name=config_name, tag=own_tag)
 
     def _begin(self, endpoint: Endpoint, request: Mapping[str, Any], own_tag: str) -> DeploymentWait:
@@ -182,7 +182,7 @@ class ShadowRun:
     @property
     def _shadow_id(self) -> str:
         """The identity of this task's shadow, as the endpoint's tag `SHADOW_TAG` stores it."""
-        return build_deployment_tag(self.shadow.variant, self.shadow.task)
+        return build_deployment_tag(self.shadow.variant, self.shadow.task_identity)
 
     def _record_begin(self, endpoint: Endpoint) -> ShadowRecord:
         record = ShadowRecord(self._shadow_id, _get_now().isoformat(), max_tries=str(self.shadow.max_tries))

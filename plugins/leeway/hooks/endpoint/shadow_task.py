@@ -11,9 +11,8 @@ from leeway.hooks.endpoint.shadow_requests import Shadow, build_variant_name
 from leeway.hooks.endpoint.shadow_run import ShadowRun, remove_shadow
 from leeway.hooks.endpoint.task import DeployFields, DeployTask
 from leeway.hooks.sagemaker.task import Operation
+from pipelines.serving.endpoint_resources import VERSION_TAG
 
-VERSION_TAG = "leeway:version"
-"""Key of the endpoint's tag with the version that it serves."""
 MAX_CHANGE_S = 7_200
 """Seconds that a change of the endpoint may take."""
 
@@ -112,6 +111,6 @@ class ShadowTask(DeployTask):
             model_request=release.model_request,
             capture_uri=self._build_capture_uri(inputs["champion"]),
             tags=release.tags,
-            task=self.identity,
+            task_identity=self.identity,
             max_tries=self.max_tries,
         )

@@ -156,7 +156,7 @@ class DeployTask(AwsTask):
                 tags,
             ),
             tags=tags,
-            task=self.identity,
+            task_identity=self.identity,
             is_rollback=inputs["is_rollback"],
             max_tries=self.max_tries,
         )

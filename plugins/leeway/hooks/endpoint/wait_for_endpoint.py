@@ -16,6 +16,7 @@ from leeway.hooks.endpoint.deployment_tag import DEPLOYMENT_TAG, build_announcem
 from leeway.hooks.endpoint.wait import CHANGING_STATES, DeploymentEvent, DeploymentWait, get_pending_config
 from leeway.hooks.sagemaker.aws_errors import Outage, format_error_line, is_permanent, is_transient
 from leeway.hooks.step.hook import Logger
+from pipelines.serving.endpoint_resources import NOT_FOUND_TEXT
 
 CONFLICT_TEXTS = ("already existing", "Cannot update", "in-progress")
 """Texts in SageMaker's errors about an endpoint that exists already, or that is being changed."""
@@ -144,7 +145,7 @@ class _EndpointMonitor:
         try:
             return dict(await sagemaker.describe_endpoint(EndpointName=self.wait.endpoint))
         except ClientError as error:
-            if "Could not find" in str(error):
+            if NOT_FOUND_TEXT in str(error):
                 return None
             raise
 
