@@ -75,13 +75,13 @@ class OutcomeSums(NamedTuple):
     """Days with outcomes, in order."""
     samples: Sequence[DailySums]
     """A sample for each version; or one sample, of paired differences (second version minus first)."""
-    rows: Sequence[int]
-    """Rows of each version."""
+    row_counts: Sequence[int]
+    """Number of rows of each version."""
 
     @property
     def is_paired(self) -> bool:
         """Whether the two versions are compared in pairs, on the rows that both scored."""
-        return len(self.samples) < len(self.rows)
+        return len(self.samples) < len(self.row_counts)
 
 
 def find_metric(dataset: Dataset, name: str) -> tuple[str, Metric]:
@@ -159,19 +159,19 @@ def sum_outcomes(
         values_sql = _VALUES_SQL.format(key=key, expression=metric.expression)
         connection.execute(f"CREATE TEMP TABLE rows AS {values_sql}", [model, list(versions)])
         sums = connection.sql(_SUMS_SQL).fetchall()
-        rows = [sum(row[2] for row in sums if row[0] == version) for version in versions]
-        _check_rows(model, versions, rows)
+        row_counts = [sum(row[2] for row in sums if row[0] == version) for version in versions]
+        _check_row_counts(model, versions, row_counts)
         sample_names = versions
         common_count = connection.sql(_COMMON_ROWS_SQL.format(key=key)).fetchall()[0][0]
-        if common_count and common_count >= MIN_PAIRED_SHARE * min(rows):
+        if common_count and common_count >= MIN_PAIRED_SHARE * min(row_counts):
             sums = connection.execute(_PAIRED_SUMS_SQL.format(key=key), list(versions)).fetchall()
             sample_names = [""]  # the query returns one sample, whose version is empty
     all_days = sorted({row[1] for row in sums})
-    return OutcomeSums(all_days, [_build_sample(sums, name, all_days) for name in sample_names], rows)
+    return OutcomeSums(all_days, [_build_sample(sums, name, all_days) for name in sample_names], row_counts)
 
 
-def _check_rows(model: str, versions: Sequence[str], rows: Sequence[int]) -> None:
-    for version, count in zip(versions, rows, strict=True):
+def _check_row_counts(model: str, versions: Sequence[str], row_counts: Sequence[int]) -> None:
+    for version, count in zip(versions, row_counts, strict=True):
         if not count:
             message = f"{model} version {version} has no outcomes on these days."
             raise DataError(message, "Score the days with it, then run `outcomes`.")

@@ -48,12 +48,12 @@ class Report:
     def outcome(self) -> str:
         """better, worse or undecided: whether the second version is better than the first."""
         low, high = self.difference.low, self.difference.high
-        if self.missing or low <= 0 <= high:
+        if self.missing_data or low <= 0 <= high:
             return "undecided"
         return "better" if (low > 0) == self.is_greater_better else "worse"
 
     @property
-    def missing(self) -> str:
+    def missing_data(self) -> str:
         """What is missing for a decision, in words; empty if there are enough data."""
         if len(self.sums.days) < MIN_DAYS:
             return f"at least {MIN_DAYS} days are needed, and there are {len(self.sums.days)}"
@@ -97,7 +97,7 @@ def format_lines(report: Report) -> list[str]:
     days, difference = report.sums.days, report.difference
     interval = f"between {difference.low:+.5f} and {difference.high:+.5f} at {1 - report.alpha:.0%}"
     comparison = "the same rows, in pairs" if report.sums.is_paired else "different rows"
-    counts = "{:,} and {:,} rows".format(*report.sums.rows)
+    counts = "{:,} and {:,} rows".format(*report.sums.row_counts)
     lines = [
         f"{report.model}, version {second} against {first}, {days[0]} to {days[-1]}: {counts} ({comparison}).",
         f"{report.metric}: difference {difference.value:+.5f}, {interval}, valid however often you look.",
@@ -132,7 +132,7 @@ def draw_chart(path: Path, report: Report) -> Path:
 def _describe_outcome(report: Report) -> str:
     if report.outcome != "undecided":
         return f"Version {report.versions[1]} is {report.outcome}."
-    return f"Undecided: {report.missing or 'the interval contains 0'}."
+    return f"Undecided: {report.missing_data or 'the interval contains 0'}."
 
 
 def _describe_progress(report: Report) -> str:

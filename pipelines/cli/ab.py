@@ -132,10 +132,10 @@ def _build_record(report: Report) -> dict[str, object]:
         "versions": report.versions,
         "metric": report.metric,
         "outcome": report.outcome,
-        "missing": report.missing,
+        "missing": report.missing_data,
         "difference": asdict(report.difference),
         "paired": report.sums.is_paired,
-        "rows": report.sums.rows,
+        "rows": report.sums.row_counts,
         "first": report.sums.days[0],
         "last": report.sums.days[-1],
     }

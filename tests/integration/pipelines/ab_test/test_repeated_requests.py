@@ -58,8 +58,10 @@ def test_pairs_that_are_too_few_are_not_decided(home: Path) -> None:
         write_outcomes(RIDES, version, range(99), score)
     sums = sum_outcomes(Lake.open(), RIDES, MODEL, ("1", "2"), (DAY, DAY), METRIC)
     days = [DAY + dt.timedelta(number) for number in range(14)]
-    report = build_report(MODEL, ("1", "2"), "brier", METRIC, sums._replace(days=days, rows=[150, 150]), 0.05, 1_000)
-    assert report.missing == "at least 100 rows that both versions scored are needed"
+    report = build_report(
+        MODEL, ("1", "2"), "brier", METRIC, sums._replace(days=days, row_counts=[150, 150]), 0.05, 1_000
+    )
+    assert report.missing_data == "at least 100 rows that both versions scored are needed"
 
 
 def test_the_newest_online_answer_of_a_version_counts(home: Path) -> None:
@@ -81,7 +83,7 @@ def test_the_newest_online_answer_of_a_version_counts(home: Path) -> None:
         }
         lake.write_partition(RIDES.requests, DAY, pa.table(rows), RIDES.key, part_values=part_values)
     sums = sum_outcomes(lake, RIDES, MODEL, ("2",), (DAY, DAY), METRIC, is_online=True)
-    assert sums.rows == [count] and abs(sums.samples[0].mean - 0.04) < 1e-12
+    assert sums.row_counts == [count] and abs(sums.samples[0].mean - 0.04) < 1e-12
 
 
 def test_the_view_of_the_online_outcomes_is_dropped_after_an_error(home: Path) -> None:

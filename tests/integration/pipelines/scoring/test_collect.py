@@ -60,7 +60,7 @@ def test_the_report_of_an_ab_test_reads_online_scores(capture: CaptureFolder, ba
     version, window, metric = run(capture).version, (DAY, DAY), METRICS["binary"]["brier"]
     sums = sum_outcomes(Lake.open(), FLIGHTS, "scored", [version], window, metric, is_online=True)
     rows = pd.read_parquet(batch_twin.rows).dropna(subset=["late"])
-    assert sums.rows == [len(rows)]
+    assert sums.row_counts == [len(rows)]
     assert sums.samples[0].mean == pytest.approx(((rows["score"] - rows["late"].astype(float)) ** 2).mean())
     with pytest.raises(DataError, match="no table"):
         sum_outcomes(Lake.open(), FLIGHTS, "scored", [version], window, metric)  # `outcomes` did not run
