@@ -34,7 +34,7 @@ WALD_HALF_WIDTH = 1.959963984540054
 class Case:
     """The share of the second version, and how the difference between the versions changes from day to day."""
 
-    share: float = 0.5
+    second_version_share: float = 0.5
     """Share of the rows that the second version gets."""
     day_change: float = 0.0
     """Standard deviation, from day to day, of the difference between the versions, as a share of the mean."""
@@ -44,7 +44,7 @@ class Case:
 
 CASES = {
     "equal shares": Case(),
-    "10 % get the second version": Case(share=0.1),
+    "10 % get the second version": Case(second_version_share=0.1),
     "the difference changes by day (sd 15 %)": Case(day_change=0.15),
     "the same, correlated by 0.5 with the day before": Case(day_change=0.15, correlation=0.5),
 }
@@ -89,7 +89,7 @@ def simulate_test(random: np.random.Generator, case: Case, effect: float, days: 
         days: length of the test.
     """
     changes = _draw_changes(random, case, days)
-    second_rows = round(ROWS * case.share)
+    second_rows = round(ROWS * case.second_version_share)
     first = random.gamma(SHAPE, MEAN / SHAPE, (days, ROWS - second_rows))
     second = random.gamma(SHAPE, MEAN / SHAPE, (days, second_rows)) + MEAN * (effect + changes)[:, None]
     samples = [

@@ -174,7 +174,7 @@ def count_values(reference: pd.Series, window: pd.Series) -> dict[str, list[floa
     return {"values": values.tolist(), "reference": counts[0], "window": counts[1]}
 
 
-def count_by_our_bins(folder: Path, name: str) -> dict[str, list[int]]:
+def count_by_leeway_bins(folder: Path, name: str) -> dict[str, list[int]]:
     """Count the reference and the window by the bins that Leeway derives from the reference: its deciles."""
     files = {side: folder / f"{name}-{side}.parquet" for side in ("reference", "window")}
     bins = fit_reference(files["reference"], {"value": "number"}, "label", BinPolicy())
@@ -205,7 +205,7 @@ def main() -> None:
                 build(side).to_parquet(folder / f"{kind}-{side}.parquet")
         numbers = {name: run_tool(name, folder) for name in CODES}
         numbers["Leeway's bins"] = {
-            name: count_by_our_bins(folder, name) for name in ("normal", "distance", "dep_delay")
+            name: count_by_leeway_bins(folder, name) for name in ("normal", "distance", "dep_delay")
         }
     numbers["values"] = {name: count_values(*cases[name][1:]) for name in ("points", "hour")}
     counts = np.bincount((scores["score"] * SCORE_BINS).astype(int), minlength=SCORE_BINS)

@@ -31,7 +31,7 @@ from benchmarks.decisions.simulation import (
 )
 from pipelines.evaluation.gates.holdout import Holdout
 
-INTERVALS, CHECKS, GAINS, VERDICTS = 300, 500, 100, 60
+INTERVALS, CHECKS, BETTER_CHECKS, VERDICTS = 300, 500, 100, 60
 """Simulations of a case, for intervals, checks that should not pass, checks of a better candidate, and verdicts."""
 TRUTH_DAYS, TRUTH_ROWS = 5_000, 50
 """Days from which true values are computed, and the rows of each."""
@@ -68,7 +68,7 @@ def run() -> dict[str, Any]:
 
 
 def build_simulation(
-    intervals: int = INTERVALS, checks: int = CHECKS, gains: int = GAINS, verdicts: int = VERDICTS
+    intervals: int = INTERVALS, checks: int = CHECKS, better_checks: int = BETTER_CHECKS, verdicts: int = VERDICTS
 ) -> Simulation:
     """Build the simulation, with these numbers of simulations of a case."""
     worse, better = change_macro_auc(-find_margin("multiclass")), change_macro_auc(GAIN)
@@ -91,7 +91,7 @@ def build_simulation(
         },
         intervals=intervals,
         checks=checks,
-        gains=gains,
+        better_checks=better_checks,
         verdicts=verdicts,
     )
 

@@ -30,7 +30,7 @@ from benchmarks.decisions.simulation import (
 )
 from pipelines.evaluation.gates.holdout import Holdout
 
-INTERVALS, CHECKS, GAINS, VERDICTS = 500, 800, 200, 100
+INTERVALS, CHECKS, BETTER_CHECKS, VERDICTS = 500, 800, 200, 100
 """Simulations of a case, for intervals, checks that should not pass, checks of a better candidate, and verdicts."""
 MEAN, SIGNAL, DAY_EFFECT, NOISE = 10.0, 12.0, 5.0, 8.0
 """Mean of the labels, and standard deviations of a label's parts (by features, of the day, of the row); minutes."""
@@ -71,7 +71,7 @@ def run() -> dict[str, Any]:
 
 
 def build_simulation(
-    intervals: int = INTERVALS, checks: int = CHECKS, gains: int = GAINS, verdicts: int = VERDICTS
+    intervals: int = INTERVALS, checks: int = CHECKS, better_checks: int = BETTER_CHECKS, verdicts: int = VERDICTS
 ) -> Simulation:
     """Build the simulation, with these numbers of simulations of a case."""
     worse, better = change_r2(-find_margin("regression")), change_r2(GAIN)
@@ -92,7 +92,7 @@ def build_simulation(
         },
         intervals=intervals,
         checks=checks,
-        gains=gains,
+        better_checks=better_checks,
         verdicts=verdicts,
     )
 

@@ -43,7 +43,7 @@ PROCESSES = 6
 """Number of cases that run at a time."""
 SHARE_VARIABLE = "LEEWAY_BENCH_SHARE"
 """Environment variable with the share of a task's simulations to run: 0.5 for half of them. By default, all run."""
-LAST_WEEK = 7
+LAST_WEEK_DAYS = 7
 """Days before the holdout from which a trivial model takes its mean: the last week of the training."""
 ChooseCandidate = Callable[[Any], Any]
 """A function that chooses the candidate. Its argument is the mean of the labels in the last week before the holdout,
@@ -78,7 +78,7 @@ class Simulation:
     """Simulations of each interval."""
     checks: int
     """Simulations of each check of a candidate that should not pass."""
-    gains: int
+    better_checks: int
     """Simulations of each check of the better candidate."""
     verdicts: int
     """Simulations of each verdict."""
@@ -112,14 +112,13 @@ def run(simulation: Simulation) -> dict[str, Any]:
     The environment variable LEEWAY_BENCH_SHARE lowers the numbers of simulations.
     """
     share = float(os.environ.get(SHARE_VARIABLE, "1"))
-    counts = {
-        name: math.ceil(share * getattr(simulation, name)) for name in ("intervals", "checks", "gains", "verdicts")
-    }
+    names = ("intervals", "checks", "better_checks", "verdicts")
+    counts = {name: math.ceil(share * getattr(simulation, name)) for name in names}
     simulation = replace(simulation, **counts)
     totals = {
         "interval": (simulation.intervals, 0.95),
         "check": (simulation.checks, 0.05),
-        "check of a better candidate": (simulation.gains, 0.5),
+        "check of a better candidate": (simulation.better_checks, 0.5),
         "verdict": (simulation.verdicts, 0.05),
     }
     result = measure_cases(DAYS, totals, partial(measure, simulation))
@@ -134,7 +133,7 @@ def measure(simulation: Simulation, dependence: str, days: int) -> dict[str, str
     facts = measure_intervals(simulation, days, correlation)
     for title, choose, total in (
         (worse, simulation.choose_worse, simulation.checks),
-        (better, simulation.choose_better, simulation.gains),
+        (better, simulation.choose_better, simulation.better_checks),
     ):
         passes = measure_champion_checks(simulation, choose, days, correlation, total)
         facts |= {f"{title}: {name}: passed": format_share(count, total) for name, count in passes.items()}
@@ -270,8 +269,8 @@ def number_days(days: int, rows: int) -> tuple[Array, Array]:
 
     The days of that week have the numbers 0 to 6.
     """
-    day = np.repeat(np.arange(days + LAST_WEEK), rows)
-    return day, day >= LAST_WEEK
+    day = np.repeat(np.arange(days + LAST_WEEK_DAYS), rows)
+    return day, day >= LAST_WEEK_DAYS
 
 
 def build_features(day: Array, random: np.random.Generator) -> pd.DataFrame:

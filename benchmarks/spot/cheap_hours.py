@@ -34,7 +34,7 @@ class Market:
         noise: standard deviation of the hourly change of the part that returns to 0.
         memory: share of the part that returns to 0 that is left after an hour.
         drift: standard deviation of the change of the level in a year.
-        jumps_week: mean number of jumps in a week. In a jump, the price rises by 35 to 172 %; each hour, a fifth of
+        jumps_per_week: mean number of jumps in a week. In a jump, the price rises by 35 to 172 %; each hour, a fifth of
             the rise is gone.
     """
 
@@ -43,14 +43,14 @@ class Market:
     noise: float = 0.02
     memory: float = 0.95
     drift: float = 0.15
-    jumps_week: float = 1.0
+    jumps_per_week: float = 1.0
 
 
 MARKETS = {
     "strong pattern": Market(),
     "weak pattern": Market(daily=0.05, weekly=0.05),
     "no pattern": Market(daily=0.0, weekly=0.0),
-    "constant price": Market(daily=0.0, weekly=0.0, noise=0.0, drift=0.0, jumps_week=0.0),
+    "constant price": Market(daily=0.0, weekly=0.0, noise=0.0, drift=0.0, jumps_per_week=0.0),
 }
 
 
@@ -89,7 +89,7 @@ def simulate_prices(market: Market, seed: int, hours: int = HISTORY_H + YEAR_H) 
         week = market.weekly * (0.5 if hour // 24 % 7 < 5 else -0.5)
         noise = market.memory * noise + generator.gauss(0, market.noise)
         level += generator.gauss(0, market.drift / math.sqrt(YEAR_H))
-        jump = 0.8 * jump + (generator.uniform(0.3, 1.0) if generator.random() < market.jumps_week / 168 else 0.0)
+        jump = 0.8 * jump + (generator.uniform(0.3, 1.0) if generator.random() < market.jumps_per_week / 168 else 0.0)
         prices.append(0.04 * math.exp(wave + week + noise + level + jump))
     return prices
 

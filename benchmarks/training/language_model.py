@@ -53,12 +53,12 @@ class Measurement:
 
     Attributes:
         parts: bytes of the tensors of each part: "weights", "gradients", "optimizer" and "activations".
-        peak: largest number of bytes of all tensors at one moment of a step.
+        peak_bytes: largest number of bytes of all tensors at one moment of a step.
         step_s: seconds of each step.
     """
 
     parts: Mapping[str, int]
-    peak: int
+    peak_bytes: int
     step_s: list[float]
 
 
@@ -97,10 +97,12 @@ def run() -> dict[str, Any] | None:
 def compare_memory(row: str, measurement: Measurement, estimate: TrainingMemory) -> dict[str, float]:
     """Return measured and estimated MiB of each part and of the peak, and the peak's ratio."""
     facts = {}
-    for name, size_bytes in {**measurement.parts, "peak": measurement.peak}.items():
-        facts[f"{row}: {name}, measured MiB"] = round(size_bytes / MIB, 2)
-        facts[f"{row}: {name}, estimated MiB"] = round(getattr(estimate, name) / MIB, 2)
-    facts[f"{row}: estimated peak / measured peak"] = round(estimate.peak / measurement.peak, 3)
+    sizes = {name: (size_bytes, getattr(estimate, name)) for name, size_bytes in measurement.parts.items()}
+    sizes["peak"] = measurement.peak_bytes, estimate.peak_bytes
+    for name, (measured_bytes, estimated_bytes) in sizes.items():
+        facts[f"{row}: {name}, measured MiB"] = round(measured_bytes / MIB, 2)
+        facts[f"{row}: {name}, estimated MiB"] = round(estimated_bytes / MIB, 2)
+    facts[f"{row}: estimated peak / measured peak"] = round(estimate.peak_bytes / measurement.peak_bytes, 3)
     return facts
 
 

@@ -20,7 +20,7 @@ REPEATS = 5
 ROWS = int(os.environ.get("LEEWAY_BENCH_ROWS", "1000000"))
 SAMPLES = ROWS // 50
 """Number of samples in the shards: images of 12 KiB as arrays."""
-FEATURES, FILES, GROUP = 20, 8, 10_000
+FEATURES, FILES, ROW_GROUP_ROWS = 20, 8, 10_000
 """Numbers of features of a row, of Parquet files, and of rows of a row group."""
 
 
@@ -64,7 +64,7 @@ def _write_rows(folder: Path) -> None:
     for number in range(FILES):
         columns = {f"feature_{index}": generator.random(count, np.float32) for index in range(FEATURES)}
         table = pa.table({**columns, "label": generator.integers(0, 2, count)})
-        pq.write_table(table, folder / f"part-{number}.parquet", row_group_size=GROUP)
+        pq.write_table(table, folder / f"part-{number}.parquet", row_group_size=ROW_GROUP_ROWS)
 
 
 def _write_shards(folder: Path) -> None:

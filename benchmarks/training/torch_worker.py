@@ -17,7 +17,7 @@ from pipelines.container.torch.processes import Processes, join_processes
 from pipelines.container.torch.sharded_checkpoints import ShardedCheckpoints
 from pipelines.container.torch.training_state import collect_state
 from pipelines.container.tracking import SilentTracker
-from templates.torch.fit import Training, wrap
+from templates.torch.fit import Training, distribute_network
 from templates.torch.model import Inputs, Network, compute_loss
 from templates.torch.train import list_inputs, parse_arguments
 
@@ -78,7 +78,7 @@ def run_plain_epochs(training: Training) -> list[float]:
 def measure_checkpoints(args: argparse.Namespace, inputs: Inputs, processes: Processes) -> dict[str, Any]:
     """Save and load checkpoints of a larger network. Both times include the computation of the digests of all files."""
     larger_inputs = Inputs(**{**vars(inputs), "hidden": list(LARGE_HIDDEN)})
-    model = wrap(Network(larger_inputs), args.strategy, torch.float32)
+    model = distribute_network(Network(larger_inputs), args.strategy, torch.float32)
     optimizer = torch.optim.AdamW(model.parameters())
     folder = args.checkpoint_dir / "large"
     checkpoints = ShardedCheckpoints(folder, {}, processes)

@@ -101,7 +101,7 @@ class TrainingMemory:
         return states + self.activations + self.working + self.gathered
 
     @property
-    def peak(self) -> float:
+    def peak_bytes(self) -> float:
         """The largest memory at a moment of a step with one pass: activations are released as gradients are created."""
         fixed_bytes = self.weights + self.optimizer + self.gathered
         return fixed_bytes + max(self.gradients, self.activations + self.working)

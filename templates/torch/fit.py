@@ -94,7 +94,9 @@ class Training:
         if args.precision == "fp16" and (processes.device.type != "cuda" or args.strategy != "ddp"):
             raise DataError("hyperparameter precision: fp16 needs CUDA and the strategy ddp.", "Use bf16 or fp32.")
         torch.manual_seed(args.seed)  # the same weights on all processes
-        self.model = wrap(Network(self.inputs).to(processes.device), args.strategy, DTYPES[args.precision])
+        self.model = distribute_network(
+            Network(self.inputs).to(processes.device), args.strategy, DTYPES[args.precision]
+        )
         self.optimizer = torch.optim.AdamW(
             self.model.parameters(), lr=args.learning_rate, weight_decay=args.weight_decay
         )
@@ -162,7 +164,7 @@ class Training:
         """
         processes, loss_sum = self.processes, torch.zeros((), device=self.processes.device)
         for number, (numbers, codes, labels) in enumerate(batches, 1):
-            with synchronize(self.model, is_last=number == len(batches)):
+            with exchange_gradients(self.model, is_last=number == len(batches)):
                 loss = compute_loss(self.inputs.task, self._compute_output(numbers, codes), labels)
                 # DDP and FSDP average the gradients of the processes. The factor `processes.count` turns this average
                 # into the sum; the division turns the sum into the mean of the update's rows.
@@ -255,7 +257,7 @@ class Training:
             raise Stopped
 
 
-def wrap(network: Network, strategy: str, dtype: torch.dtype) -> nn.Module:
+def distribute_network(network: Network, strategy: str, dtype: torch.dtype) -> nn.Module:
     """Return the network with DDP, or divided among the processes by FSDP."""
     if strategy == "ddp":
         return DistributedDataParallel(network)
@@ -266,7 +268,7 @@ def wrap(network: Network, strategy: str, dtype: torch.dtype) -> nn.Module:
 
 
 @contextmanager
-def synchronize(model: nn.Module, is_last: bool) -> Iterator[None]:
+def exchange_gradients(model: nn.Module, is_last: bool) -> Iterator[None]:
     """Exchange gradients between the processes only in the last batch of an update."""
     context: AbstractContextManager[Any] = nullcontext()
     if isinstance(model, FSDPModule):

@@ -16,7 +16,7 @@ from pipelines.evaluation.statistics.weighted import compute_metric, list_metric
 
 @pytest.fixture(scope="module")
 def regressions() -> Simulation:
-    return regression.build_simulation(intervals=40, checks=60, gains=60, verdicts=4)
+    return regression.build_simulation(intervals=40, checks=60, better_checks=60, verdicts=4)
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +27,7 @@ def multiclass_models() -> Iterator[Simulation]:
         patch.setattr(multiclass, "TRUTH_DAYS", 1_000)
         for function in (*cached, multiclass._compute_losses):
             function.cache_clear()
-        yield multiclass.build_simulation(intervals=20, checks=30, gains=30, verdicts=4)
+        yield multiclass.build_simulation(intervals=20, checks=30, better_checks=30, verdicts=4)
     for function in (*cached, multiclass._compute_losses):
         function.cache_clear()
 
@@ -108,10 +108,10 @@ def test_a_candidate_at_the_bound_rarely_passes(regressions: Simulation) -> None
 def test_a_better_candidate_passes_more_often(regressions: Simulation, multiclass_models: Simulation) -> None:
     for task, least in ((regressions, 0.3), (multiclass_models, 0.8)):
         worse = simulation.measure_champion_checks(task, task.choose_worse, 28, 0.0, task.checks)
-        better = simulation.measure_champion_checks(task, task.choose_better, 28, 0.0, task.gains)
+        better = simulation.measure_champion_checks(task, task.choose_better, 28, 0.0, task.better_checks)
         name = f"{task.policy.champion[0].metric} against the champion's"
         assert worse[name] <= 0.2 * task.checks
-        assert better[name] >= least * task.gains
+        assert better[name] >= least * task.better_checks
 
 
 @pytest.mark.slow

@@ -25,7 +25,7 @@ def test_rule_costs_nothing_where_prices_have_no_pattern():
 
 
 def test_constant_prices_are_no_reason_to_wait():
-    constant = Market(daily=0.0, weekly=0.0, noise=0.0, drift=0.0, jumps_week=0.0)
+    constant = Market(daily=0.0, weekly=0.0, noise=0.0, drift=0.0, jumps_per_week=0.0)
     costs = simulate_year(simulate_prices(constant, seed=1), slack_h=24, step_h=24 * 20)
     assert (costs.longest_wait_h, costs.saving) == (0, pytest.approx(0, abs=1e-9))
 
