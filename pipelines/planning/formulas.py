@@ -100,7 +100,9 @@ FORMULAS = {
         "t with (1 - C) e^-x + C (d e^-x - e^-dx) / (d - 1) = 1 - p, x = t / service, d = n - a",
         "Gross et al. 2008, section 2.3",
     ),
-    "largest_request_batch": Formula("(latency / 2 - fixed) / time of a request", "it waits for one batch at most"),
+    "largest_request_batch": Formula(
+        "(latency / 2 - fixed) / time of a request", "a request waits for one batch at most"
+    ),
     "batch_bound": Formula("smaller of two closed forms", "Inoue 2021, upper bound of the mean latency"),
     "real_time_usd": Formula("730 x instances x price", "docs/reference/costs.md"),
     "serverless_usd": Formula("requests x service x memory x price of a GB and second", "docs/reference/costs.md"),
