@@ -86,22 +86,17 @@ class Lake:
         table = self._find_or_create(name, rows.schema, list_partition_columns(partition, part_values))
         schema = evolution.to_iceberg_schema(rows.schema, table.schema().as_arrow())
         evolution.plan_evolution(table, schema, partition)
+        row_filter = build_filter(partition, part_values)
         with write_new_files(table, partition, schema, batches) as new_files:
             for attempt in retry_conflicts():
                 with attempt:
-                    return self._commit(
-                        name, build_filter(partition, part_values), partition, new_files, key, ignored_columns
-                    )
+                    return self._commit(name, row_filter, partition, new_files, key, ignored_columns)
         raise AssertionError("tenacity returns or raises")
 
     def clear_partition(
         self, name: str, partition: Partition, part_values: Mapping[str, str] = WHOLE_PARTITION
     ) -> bool:
-        """Delete the rows of a partition, or only its rows with the values of `part_values`. Idempotent.
-
-        Returns:
-            Whether there were such rows.
-        """
+        """Delete the rows of a partition, or its rows with `part_values`; return whether there were any. Idempotent."""
         for attempt in retry_conflicts():
             with attempt:
                 table = find_table(self.catalog, name)

@@ -38,9 +38,9 @@ class RequestScores(NamedTuple):
 class Batch:
     """Requests whose features were computed together."""
 
-    numbers: Sequence[int]
+    positions: Sequence[int]
     """Positions of the batch's requests in the sequence that `compute_batches` got."""
-    counts: Sequence[int]
+    row_counts: Sequence[int]
     """Number of rows of each request."""
     rows: ComputedRows
     """The rows of all requests, in their order."""
@@ -48,7 +48,7 @@ class Batch:
     def list_ranges(self) -> Iterator[tuple[int, int]]:
         """Yield the position of the first row, and the number of rows, of each request."""
         begin = 0
-        for count in self.counts:
+        for count in self.row_counts:
             yield begin, count
             begin += count
 

@@ -37,7 +37,7 @@ EVENT_FIELDS = (
     pa.field("latency_ms", pa.float64()),
 )
 """Columns about the request that a score belongs to: its ids, its time, and the milliseconds that its scores took."""
-ANSWER = "leeway.answer"
+SCORE_JSON = "leeway.answer"
 """Column of the file of answers: the score of a row as JSON."""
 BATCH_ROWS = 10_000
 """Number of rows that are written or read at once."""
@@ -98,7 +98,7 @@ class OnlineRows:
             path: file to write.
         """
         counts = RequestCounts()
-        schema = pa.schema([*self._input_fields, *EVENT_FIELDS, pa.field(ANSWER, pa.string())])
+        schema = pa.schema([*self._input_fields, *EVENT_FIELDS, pa.field(SCORE_JSON, pa.string())])
         rows: list[dict[str, Any]] = []
         with pq.ParquetWriter(path, schema) as writer:
             for request in requests:
@@ -124,7 +124,7 @@ class OnlineRows:
         with pq.ParquetWriter(target, schema, compression="zstd") as writer:
             for batch in self._read_newest_rows(answers):
                 scored_batch = append_scores_to_batch(
-                    self._dataset, batch.select(self._schema.names), _parse_answers(batch[ANSWER].to_pylist())
+                    self._dataset, batch.select(self._schema.names), _parse_answers(batch[SCORE_JSON].to_pylist())
                 )
                 for field in EVENT_FIELDS:
                     scored_batch = scored_batch.append_column(field, batch[field.name])
@@ -142,7 +142,7 @@ class OnlineRows:
                 counts.invalid += 1
             elif all(values[name] == value for name, value in self._partition_values.items()):
                 counts.rows += 1
-                yield {**values, **event, ANSWER: json.dumps(score)}
+                yield {**values, **event, SCORE_JSON: json.dumps(score)}
             else:
                 counts.rows_of_other_partitions += 1
 

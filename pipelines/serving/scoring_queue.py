@@ -66,7 +66,7 @@ class ScoringQueue:
                 for number, error in errors.items():
                     _resolve(requests[number], error)
                 for batch in batches:
-                    self._start(self._score_batch(batch, [requests[number] for number in batch.numbers]))
+                    self._start(self._score_batch(batch, [requests[position] for position in batch.positions]))
         finally:
             self._is_computing = False
 

@@ -20,7 +20,7 @@ from pipelines.container.serving.values import iterate_identifiers, parse_value
 
 PAUSE_S = 1.0
 """Seconds without lookups after the store did not answer, so that not every request waits for the store."""
-MEASURED_LOOKUPS = 1_000
+MAX_LATENCIES = 1_000
 """Number of the last lookups whose latencies are kept."""
 LOOKUP_TIMEOUT_S = 0.5
 """Longest time to connect to the online store, and to wait for its answer, seconds."""
@@ -73,7 +73,7 @@ class LookupReader:
     """Maps each feature to its kind, number or category."""
     store: OnlineRecords
     _counts: dict[str, Counter[Outcome]] = field(default_factory=dict)
-    _latencies_s: deque[float] = field(default_factory=lambda: deque(maxlen=MEASURED_LOOKUPS))
+    _latencies_s: deque[float] = field(default_factory=lambda: deque(maxlen=MAX_LATENCIES))
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _paused_until: float = 0.0
     _is_reachable: bool = True

@@ -16,13 +16,13 @@ MAX_VALUE_CHARS = 50
 """Largest number of characters of a wrong value that an error shows."""
 
 
-class Kind(NamedTuple):
-    """A kind of values that a column accepts."""
+class ValueRule(NamedTuple):
+    """Which values a column accepts."""
 
     name: str
-    """Name in error messages."""
+    """The accepted values, in error messages."""
     check: Callable[[Any], Any]
-    """Returns the converted value; raises a ValueError for a value of another kind."""
+    """Returns the converted value; raises a ValueError for a value that is not accepted."""
     parse: Callable[[str], Any]
     """Parses a text, such as a value in a CSV body. `check` then gets the result."""
 
@@ -49,8 +49,8 @@ class RawRows:
         self.required = tuple(required)
         self._optional = [name for name in optional if name not in self.required]
         self._known_later = frozenset(known_later)
-        self._kinds = {
-            field.name: _find_kind(field.type) for field in row_schema if field.name not in self._known_later
+        self._rules = {
+            field.name: _find_rule(field.type) for field in row_schema if field.name not in self._known_later
         }
         self._key = frozenset(key)
 
@@ -74,50 +74,55 @@ class RawRows:
     def _check_names(self, row: Collection[str], number: int) -> None:
         if missing_names := [name for name in self.required if name not in row]:
             raise BadRequest(f"row {number} lacks the columns {', '.join(missing_names)}: null is a missing value")
-        if unknown_names := [name for name in row if name not in self._kinds]:
+        if unknown_names := [name for name in row if name not in self._rules]:
             known_later = [name for name in unknown_names if name in self._known_later]
             problem = "columns that are not known before the prediction" if known_later else "unknown columns"
             names = ", ".join(name[:MAX_VALUE_CHARS] for name in (known_later or unknown_names)[:5])
-            raise BadRequest(f"row {number} has {problem}: {names}. The columns of a row are {', '.join(self._kinds)}")
+            raise BadRequest(f"row {number} has {problem}: {names}. The columns of a row are {', '.join(self._rules)}")
 
     def _convert_value(self, name: str, value: Any, number: int, is_text: bool) -> Any:
         if value is None or (is_text and value == ""):
             if name in self._key:
                 raise BadRequest(f"row {number}, column {name}: a column of the key must not be missing")
             return None
-        kind = self._kinds[name]
+        rule = self._rules[name]
         try:
-            return kind.check(kind.parse(value) if is_text else value)
+            return rule.check(rule.parse(value) if is_text else value)
         except (ValueError, OverflowError, ArithmeticError):
             short_text = str(value)[:MAX_VALUE_CHARS]
-            raise BadRequest(f"row {number}, column {name}: {short_text!r} is not {kind.name}") from None
+            raise BadRequest(f"row {number}, column {name}: {short_text!r} is not {rule.name}") from None
 
 
-def _find_kind(arrow_type: pa.DataType) -> Kind:
+def _find_rule(arrow_type: pa.DataType) -> ValueRule:
     """Return what a column of an Arrow type accepts. A type without a rule of its own accepts what Arrow accepts."""
-    rules: Sequence[tuple[Callable[[pa.DataType], bool], Callable[[], Kind]]] = (
-        (pa.types.is_integer, lambda: _describe_integer(arrow_type)),
-        (pa.types.is_floating, lambda: Kind("a finite number", _check_float, _parse_number(float))),
-        (pa.types.is_boolean, lambda: Kind("true or false", lambda value: _check_type(value, bool), _parse_boolean)),
-        (pa.types.is_string, lambda: Kind("a text", _check_text, str)),
-        (pa.types.is_large_string, lambda: Kind("a text", _check_text, str)),
-        (pa.types.is_date, lambda: Kind("a date (YYYY-MM-DD)", _check_date, str)),
-        (pa.types.is_timestamp, lambda: _describe_time(arrow_type)),
-        (pa.types.is_decimal, lambda: Kind(f"a {arrow_type}", lambda value: _to_decimal(value, arrow_type), str)),
+    rules: Sequence[tuple[Callable[[pa.DataType], bool], Callable[[], ValueRule]]] = (
+        (pa.types.is_integer, lambda: _make_integer_rule(arrow_type)),
+        (pa.types.is_floating, lambda: ValueRule("a finite number", _check_float, _parse_number(float))),
+        (
+            pa.types.is_boolean,
+            lambda: ValueRule("true or false", lambda value: _check_type(value, bool), _parse_boolean),
+        ),
+        (pa.types.is_string, lambda: ValueRule("a text", _check_text, str)),
+        (pa.types.is_large_string, lambda: ValueRule("a text", _check_text, str)),
+        (pa.types.is_date, lambda: ValueRule("a date (YYYY-MM-DD)", _check_date, str)),
+        (pa.types.is_timestamp, lambda: _make_time_rule(arrow_type)),
+        (pa.types.is_decimal, lambda: ValueRule(f"a {arrow_type}", lambda value: _to_decimal(value, arrow_type), str)),
     )
-    other_kind = Kind(f"a {arrow_type}", lambda value: pa.scalar(value, arrow_type).as_py(), str)
-    return next((describe() for is_type, describe in rules if is_type(arrow_type)), other_kind)
+    default_rule = ValueRule(f"a {arrow_type}", lambda value: pa.scalar(value, arrow_type).as_py(), str)
+    return next((make_rule() for is_type, make_rule in rules if is_type(arrow_type)), default_rule)
 
 
-def _describe_integer(arrow_type: pa.DataType) -> Kind:
+def _make_integer_rule(arrow_type: pa.DataType) -> ValueRule:
     low, high = _find_range(arrow_type)
-    return Kind(f"a whole number ({arrow_type})", lambda value: _check_integer(value, low, high), _parse_number(int))
+    return ValueRule(
+        f"a whole number ({arrow_type})", lambda value: _check_integer(value, low, high), _parse_number(int)
+    )
 
 
-def _describe_time(arrow_type: pa.DataType) -> Kind:
+def _make_time_rule(arrow_type: pa.DataType) -> ValueRule:
     has_zone = arrow_type.tz is not None
     offset = "with" if has_zone else "without"
-    return Kind(f"a time {offset} an offset (ISO 8601)", lambda value: _check_time(value, has_zone), str)
+    return ValueRule(f"a time {offset} an offset (ISO 8601)", lambda value: _check_time(value, has_zone), str)
 
 
 def _find_range(arrow_type: pa.DataType) -> tuple[int, int]:

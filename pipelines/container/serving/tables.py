@@ -36,7 +36,7 @@ BATCH_ROWS = 64
 """Rows of a Parquet or Arrow body that are read at once: few, because one value can be as long as the body."""
 
 
-Kind = Literal["raw", "features"]
+RowKind = Literal["raw", "features"]
 """Kind of rows: raw rows of the dataset, or rows of features."""
 
 
@@ -58,14 +58,14 @@ class Table(NamedTuple):
     rows: list[dict[str, Any]]
     is_text: bool = False
     """Whether all values are text, as in CSV."""
-    kind: Kind | None = None
+    kind: RowKind | None = None
     """Kind of the rows, if the content type names it."""
 
 
 def parse_table(body: bytes | str, content_type: str, *other_types: str) -> Table:
     """Parse rows by column name.
 
-    The content type may have the parameter `rows`, as in `application/json; rows=raw`: see `Kind`.
+    The content type may have the parameter `rows`, as in `application/json; rows=raw`: see `RowKind`.
 
     Args:
         body: body of the request.
@@ -119,9 +119,9 @@ def _parse_line(line: bytes, number: int) -> list[Any]:
     return row
 
 
-def _find_kind(parameters: Sequence[str]) -> Kind | None:
+def _find_kind(parameters: Sequence[str]) -> RowKind | None:
     values = [parameter.removeprefix("rows=") for parameter in parameters if parameter.startswith("rows=")]
-    if unknown_values := [value for value in values if value not in get_args(Kind)]:
+    if unknown_values := [value for value in values if value not in get_args(RowKind)]:
         raise BadRequest(f"the content type has rows={unknown_values[0][:50]}: write rows=raw or rows=features", 415)
     return values[0] if values else None  # type: ignore[return-value]
 

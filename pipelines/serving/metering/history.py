@@ -26,9 +26,9 @@ class DeployedFleet:
     """When the endpoint got another configuration, or was deleted; None if there is no such event."""
     is_replaced: bool
     """Whether the fleet ended because another configuration replaced it."""
-    count: int
+    instance_count: int
     """Number of instances of the deployment."""
-    load: float = 0.0
+    mean_concurrency: float = 0.0
     """Number of requests that a serverless deployment is expected to work on at a time, on average."""
 
 
@@ -61,9 +61,17 @@ def _build_fleets(events: Iterable[Event]) -> Iterator[DeployedFleet]:
         current_fleet = None
         has_machine = event.evidence.get("instance_type") or event.evidence.get("serverless_memory_mb")
         if event.kind is Kind.DEPLOYED and has_machine:
-            count, load = int(event.evidence["instance_count"]), float(event.evidence.get("serverless_load", 0))
+            instance_count, mean_concurrency = (
+                int(event.evidence["instance_count"]),
+                float(event.evidence.get("serverless_load", 0)),
+            )
             current_fleet = DeployedFleet(
-                _make_fleet(event), begin=event.at, end=None, is_replaced=False, count=count, load=load
+                _make_fleet(event),
+                begin=event.at,
+                end=None,
+                is_replaced=False,
+                instance_count=instance_count,
+                mean_concurrency=mean_concurrency,
             )
     if current_fleet:
         yield current_fleet

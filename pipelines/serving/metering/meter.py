@@ -74,7 +74,7 @@ def _build_rows(
     if period.fleet.memory_mb:
         yield from _build_serverless_rows(period, observer, now)
         return
-    fleet, count, other_times = period.fleet, period.count, _list_other_times(period, periods)
+    fleet, count, other_times = period.fleet, period.instance_count, _list_other_times(period, periods)
     price = find_price(fleet.instance_type, fleet.region, "Hosting")
     is_scaled = observer.is_scaled(fleet) if period.is_running else None
     changes = apply_correction(period, observer.read_changes(fleet.endpoint, fleet.variant))
@@ -84,7 +84,7 @@ def _build_rows(
         hours = _floor_hour(begin), _floor_hour(end)
         requests = observer.read_requests(fleet, *hours).requests if hours[0] < hours[1] else 0
         usage = replace(usage, requests=requests)
-        resource_use = observer.read_use(fleet, (begin, end), other_times, now)
+        resource_use = observer.read_resource_use(fleet, (begin, end), other_times, now)
         is_running = period.is_running or end < period.end
         yield build_row(fleet, (begin, end), usage, price, is_running=is_running, use=resource_use, is_scaled=is_scaled)
         count = usage.count

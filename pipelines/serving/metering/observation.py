@@ -151,7 +151,9 @@ class Observer:
         busy_s = sum(point["Sum"] for point in points) / 1e6
         return Usage(requests=int(sum(point["SampleCount"] for point in points)), busy_s=busy_s)
 
-    def read_use(self, fleet: Fleet, times: Times, other_times: Sequence[Times], now: dt.datetime) -> dict[str, float]:
+    def read_resource_use(
+        self, fleet: Fleet, times: Times, other_times: Sequence[Times], now: dt.datetime
+    ) -> dict[str, float]:
         """Read what the instances of a fleet used; `read_variant_use` describes the arguments and the result.
 
         Raises:

@@ -34,8 +34,10 @@ def list_running_fleets(lake: Lake | None = None) -> list[RunningFleet]:
 
 
 def _find_usd_h(item: DeployedFleet) -> float:
-    """Return the cost of an hour, USD: of all instances, or of a serverless variant with its expected load."""
+    """Return the cost of an hour, USD: of all instances, or of a serverless variant with its expected concurrency."""
     fleet = item.fleet
     if fleet.memory_mb:
-        return compute_serverless_usd_h(find_serverless_price(fleet.region).usd_h, fleet.memory_mb, item.load)
-    return item.count * find_price(fleet.instance_type, fleet.region, "Hosting").usd_h
+        return compute_serverless_usd_h(
+            find_serverless_price(fleet.region).usd_h, fleet.memory_mb, item.mean_concurrency
+        )
+    return item.instance_count * find_price(fleet.instance_type, fleet.region, "Hosting").usd_h

@@ -28,7 +28,7 @@ class UnmeteredPeriod:
     fleet: Fleet
     begin: dt.datetime
     end: dt.datetime
-    count: int
+    instance_count: int
     """Number of instances at the beginning."""
     is_running: bool
     """Whether the fleet still runs at the end."""
@@ -89,7 +89,7 @@ class UnmeteredPeriodFinder:
                 )
         for item in list_deployed_fleets(self._events):
             if not self._is_metered(item):
-                period = UnmeteredPeriod(item.fleet, item.begin, item.begin, item.count, is_running=False)
+                period = UnmeteredPeriod(item.fleet, item.begin, item.begin, item.instance_count, is_running=False)
                 yield replace(period, end=item.end, is_replaced=item.is_replaced) if item.end else self._set_end(period)
 
     def _is_still_running(self, key: Key, moment: dt.datetime) -> bool:
@@ -133,7 +133,7 @@ def apply_correction(period: UnmeteredPeriod, changes: Iterable[Change]) -> list
     last change.
     """
     inner_changes = sorted((item for item in changes if period.begin < item.at <= period.end), key=lambda item: item.at)
-    correction, initial_change = period.correction, Change(period.begin, period.count)
+    correction, initial_change = period.correction, Change(period.begin, period.instance_count)
     last_change = inner_changes[-1] if inner_changes else initial_change
     if correction is None or correction.count == last_change.count:
         return inner_changes

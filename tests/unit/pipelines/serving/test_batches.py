@@ -57,25 +57,25 @@ def answer(model: ServedModel, requests: list[Any]) -> tuple[list[list[int]], li
     batches, errors = compute_batches(model, [encode(rows) for rows in requests])
     results: dict[int, Any] = {number: str(error) for number, error in errors.items()}
     for batch in batches:
-        for number, result in zip(batch.numbers, score_batch(model, batch, None), strict=True):
-            results[number] = str(result) if isinstance(result, Exception) else result.scores
-    return [list(batch.numbers) for batch in batches], [results[number] for number in range(len(requests))]
+        for position, result in zip(batch.positions, score_batch(model, batch, None), strict=True):
+            results[position] = str(result) if isinstance(result, Exception) else result.scores
+    return [list(batch.positions) for batch in batches], [results[position] for position in range(len(requests))]
 
 
 @pytest.mark.slow
 def test_one_row_requests_of_a_whole_day_have_the_bits_that_they_have_alone(model: ServedModel, rows: Any) -> None:
     """The feature departures_hour counts the rows of the same hour; each request has one."""
     alone = [answer(model, [row])[1][0] for row in rows]
-    numbers, together = answer(model, rows)
+    positions, together = answer(model, rows)
     assert together == alone
-    assert [len(batch) for batch in numbers[:-1]] == [batches_module.MAX_BATCH_ROWS] * (len(numbers) - 1)
+    assert [len(batch) for batch in positions[:-1]] == [batches_module.MAX_BATCH_ROWS] * (len(positions) - 1)
     assert answer(model, [rows])[1][0] != [score for scores in alone for score in scores], "the control: one request"
 
 
 def test_requests_whose_features_look_at_their_neighbours_are_not_mixed(model: ServedModel, rows: Any) -> None:
     requests = [rows[:40], rows[40], rows[41:80], rows[80]]
-    numbers, together = answer(model, requests)
-    assert numbers == [[0], [1, 3], [2]]
+    positions, together = answer(model, requests)
+    assert positions == [[0], [1, 3], [2]]
     assert together == [answer(model, [request])[1][0] for request in requests]
 
 
@@ -95,8 +95,8 @@ def test_requests_of_many_rows_are_mixed_if_no_feature_reads_other_rows(make_mod
 def test_requests_are_not_mixed_if_it_is_not_known_what_a_feature_reads(make_model: Any, build: Build) -> None:
     model = make_model(build)
     requests = [{"distance": 7}, {"distance": 7}, {"distance": 9}]
-    numbers, together = answer(model, requests)
-    assert (numbers, together[0]) == ([[0], [1], [2]], together[1])
+    positions, together = answer(model, requests)
+    assert (positions, together[0]) == ([[0], [1], [2]], together[1])
     assert together[0] == answer(model, requests[:1])[1][0]
 
 
@@ -106,33 +106,33 @@ def test_features_of_an_older_registration_are_not_mixed(
     query = replace(compiled.query, separate_sql=None)
     with closing(connect()) as connection:
         older = replace(model, row_features=RowFeatures(replace(compiled, query=query), connection))
-        numbers, together = answer(older, rows[:3])
-    assert (numbers, together) == ([[0], [1], [2]], answer(model, rows[:3])[1])
+        positions, together = answer(older, rows[:3])
+    assert (positions, together) == ([[0], [1], [2]], answer(model, rows[:3])[1])
 
 
 def test_a_wrong_request_among_good_ones_gets_its_error_alone(model: ServedModel, rows: Any) -> None:
     bad = {**rows[1], "distance": "far"}
     requests = [rows[0], bad, b"{", rows[2], [rows[3], bad], rows[4]]
-    numbers, results = answer(model, requests)
-    assert numbers == [[0, 3, 5]]
+    positions, results = answer(model, requests)
+    assert positions == [[0, 3, 5]]
     assert results[1] == "row 1, column distance: 'far' is not a whole number (int32)"
     assert results[4] == "row 2, column distance: 'far' is not a whole number (int32)"
     assert results[2].startswith("the body is not application/json")
-    assert [results[number] for number in (0, 3, 5)] == [answer(model, [rows[n]])[1][0] for n in (0, 2, 4)]
+    assert [results[position] for position in (0, 3, 5)] == [answer(model, [rows[n]])[1][0] for n in (0, 2, 4)]
 
 
 def test_a_row_whose_features_cannot_be_computed_fails_alone(make_model: Any) -> None:
     model = make_model(lambda rows: rows.mutate(x=rows.distance.cast("int64") * 2**40))
-    numbers, results = answer(model, [{"distance": 1}, {"distance": 2**30}, {"distance": 2}])
-    assert numbers == [[0], [2]]
+    positions, results = answer(model, [{"distance": 1}, {"distance": 2**30}, {"distance": 2}])
+    assert positions == [[0], [2]]
     assert (results[0], results[2]) == ([2.0**40], [2.0**41])
     assert results[1].startswith("the features cannot be computed from these rows: Out of Range")
 
 
 def test_a_row_without_a_score_fails_alone(make_model: Any) -> None:
     model = make_model(lambda rows: rows.mutate(x=(rows.distance == 3).ifelse(float("nan"), rows.distance)))
-    numbers, results = answer(model, [{"distance": 1}, {"distance": 3}, {"distance": 2}])
-    assert (numbers, results[0], results[2]) == ([[0, 1, 2]], [1.0], [2.0])
+    positions, results = answer(model, [{"distance": 1}, {"distance": 3}, {"distance": 2}])
+    assert (positions, results[0], results[2]) == ([[0, 1, 2]], [1.0], [2.0])
     assert results[1].startswith("the model's score is not a number for 1 of 1 rows")
 
 
@@ -144,8 +144,8 @@ def test_a_model_whose_scores_depend_on_other_rows_gets_each_request_alone(
     counting = replace(
         model, scorer=lambda table: np.full(table.num_rows, table.num_rows), can_score_together=can_score_together
     )
-    numbers, results = answer(counting, rows[:3])
-    assert numbers == [[0, 1, 2]]
+    positions, results = answer(counting, rows[:3])
+    assert positions == [[0, 1, 2]]
     assert [score for scores in results for score in scores] == expected
 
 
@@ -164,8 +164,8 @@ def test_recorded_rows_keep_their_own_key(
     with closing(connect()) as connection:
         row_features = RowFeatures(compiled, connection, has_keys=True)
         recording = replace(model, row_features=row_features, recorder=Recorder(tmp_path))
-        numbers, results = answer(recording, [rows[0], without_flight, rows[2]])
+        positions, results = answer(recording, [rows[0], without_flight, rows[2]])
     recorded = list(read_recorded_rows(tmp_path))
-    assert numbers == [[0, 2], [1]]
+    assert positions == [[0, 2], [1]]
     assert [row["key"].get("flight") for row in recorded] == [rows[0]["flight"], rows[2]["flight"], None]
     assert [[row["score"]] for row in recorded] == [results[0], results[2], results[1]]

@@ -50,7 +50,7 @@ def find(
     periods = UnmeteredPeriodFinder(last_rows, events, live, find_last_report, at(now)).find()
     return [
         (item.fleet.config, *((moment - at(0)).total_seconds() / 3_600 for moment in (item.begin, item.end)),
-         item.count, item.is_running)
+         item.instance_count, item.is_running)
         for item in periods
     ]  # fmt: skip
 
