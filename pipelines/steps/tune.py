@@ -80,7 +80,7 @@ def run(spec: TuneSpec) -> TuneResult:
     dataset = load_dataset_of_features(spec.features, spec.dataset)
     request = build_request(spec, dataset, spec.features, spec.hyperparameters or _load_hyperparameters())
     result = _tune(request, spec.tuning)
-    winner, counts = result.best, result.counts
+    winner, counts = result.winner, result.counts
     report = spec.tuning / "report.html"
     summary = f"{counts['trials']} trials, best {winner.metric} {result.objective:.5f} (trial {winner.number})"
     log.info("%s: %s; report: %s", request.name, summary, report)
@@ -129,7 +129,7 @@ def _tune(request: Request, target: Path) -> TuningResult:
             write_results(folder, result)
             _import_report()(folder, result)
             runs.log_report(folder)
-        best_trial = {"leeway.best_trial": str(result.best.number)}
+        best_trial = {"leeway.best_trial": str(result.winner.number)}
         optional_counts = {"earlier_trials": result.earlier_trials} if result.earlier_trials else {}
         runs.finish({"objective": result.objective, **result.counts, **optional_counts}, best_trial)
     return result

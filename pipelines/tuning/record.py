@@ -61,8 +61,8 @@ class TuningRecord(Parameters):
 
     @property
     def stopped_text(self) -> str:
-        """The part of a sentence about the trials that were stopped, such as ", 2 of them stopped by a limit"."""
-        return f", {self.stopped} of them stopped by a limit" if self.stopped else ""
+        """The part of a sentence about stopped trials, such as ", 2 of them stopped by a limit or a person"."""
+        return f", {self.stopped} of them stopped by a limit or a person" if self.stopped else ""
 
     def describe(self, validation: float | None, holdout: float | None, changes: list[str]) -> str:
         """Describe the tuning in a report, beside the losses of its refit.

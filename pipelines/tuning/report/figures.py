@@ -32,7 +32,7 @@ def draw_figures(folder: Path, result: TuningResult, importance: Mapping[str, fl
 
 def draw_history(path: Path, result: TuningResult) -> Path:
     """Draw the objective of each trial, and the best so far."""
-    figure, axis = _create_axes(f"Mean {result.best.metric} of the folds, by trial", (8.5, 4.2))
+    figure, axis = _create_axes(f"Mean {result.winner.metric} of the folds, by trial", (8.5, 4.2))
     for state in ("stopped", "pruned", "complete"):
         points = [
             (trial.number, trial.loss) for trial in result.trials if trial.state == state and trial.loss is not None
@@ -54,7 +54,7 @@ def draw_history(path: Path, result: TuningResult) -> Path:
     )
     _limit_vertical_axis(axis, [trial.loss for trial in result.trials if trial.loss is not None])
     axis.set_xlabel("trial")
-    axis.set_ylabel(result.best.metric)
+    axis.set_ylabel(result.winner.metric)
     axis.xaxis.set_major_locator(MaxNLocator(integer=True))
     axis.legend(frameon=False, fontsize=9)
     return save_figure(path, figure)
@@ -62,10 +62,10 @@ def draw_history(path: Path, result: TuningResult) -> Path:
 
 def draw_rounds(path: Path, result: TuningResult) -> Path:
     """Draw the objective of each trial by round; the curves of pruned and stopped trials end with a cross."""
-    figure, axis = _create_axes(f"Mean {result.best.metric} of the folds, by round", (8.5, 4.2))
+    figure, axis = _create_axes(f"Mean {result.winner.metric} of the folds, by round", (8.5, 4.2))
     trials = [trial for trial in result.trials if trial.rounds][-MAX_CURVES:]
     for trial in trials:
-        is_best = trial.number == result.best.number
+        is_best = trial.number == result.winner.number
         style: dict[str, Any] = {"color": STATE_COLORS[trial.state], "linewidth": 0.8, "alpha": 0.6}
         if is_best:
             style = {"color": CHAMPION_COLOR, "linewidth": 2.2, "zorder": 4, "label": f"winner, trial {trial.number}"}
@@ -75,8 +75,8 @@ def draw_rounds(path: Path, result: TuningResult) -> Path:
             axis.plot(last, trial.rounds[last], "x", color=STATE_COLORS[trial.state], markersize=5)
     _limit_vertical_axis(axis, [value for trial in trials for value in trial.rounds.values()])
     axis.set_xlabel("round")
-    axis.set_ylabel(result.best.metric)
-    if result.best.rounds:  # the log of a SageMaker trial may be gone
+    axis.set_ylabel(result.winner.metric)
+    if result.winner.rounds:  # the log of a SageMaker trial may be gone
         axis.legend(frameon=False, fontsize=9)
     return save_figure(path, figure)
 
@@ -93,7 +93,7 @@ def draw_parallel(path: Path, result: TuningResult) -> Path:
     for rank, trial in enumerate(trials):
         heights = [get_height(trial.parameters[name]) for (get_height, _), name in zip(scales, space, strict=True)]
         darkness = (rank + 1) / len(trials)
-        is_best = trial.number == result.best.number
+        is_best = trial.number == result.winner.number
         color = CHAMPION_COLOR if is_best else plt.get_cmap("Blues")(0.2 + 0.75 * darkness)
         axis.plot(range(len(space)), heights, color=color, linewidth=2.4 if is_best else 1.1, zorder=rank + 2)
     for position, (_, ticks) in enumerate(scales):

@@ -25,7 +25,7 @@ def write_report(folder: Path, result: TuningResult) -> Path:
         "result": result,
         "plan": result.plan,
         "best": build_best(result),
-        "values": format_values(result.best.parameters),
+        "values": format_values(result.winner.parameters),
         "rows": rows,
         "importance": importance,
     }

@@ -78,20 +78,20 @@ class TuningResult:
     name: str
     plan: PlanSpec
     trials: Sequence[TrialResult]
-    best: TrialResult
-    """The winner."""
+    winner: TrialResult
+    """The completed trial with the lowest objective."""
     earlier_trials: int = 0
     """Number of trials of earlier tunings; see `TuningRecord`."""
 
     @property
     def objective(self) -> float:
         """Objective of the winner."""
-        assert self.best.objective is not None, "only a completed trial wins"
-        return self.best.objective
+        assert self.winner.objective is not None, "only a completed trial wins"
+        return self.winner.objective
 
     @property
     def counts(self) -> dict[str, int]:
-        """Number of trials (`trials`), and of those that are complete, pruned, stopped by a limit, and failed."""
+        """Number of trials (`trials`), and of those of each state: complete, pruned, stopped and failed."""
         counts = Counter(trial.state for trial in self.trials)
         return {"trials": len(self.trials), **{name: counts[name] for name in (*STATE_NAMES.values(), STOPPED)}}
 
@@ -104,10 +104,10 @@ class TuningResult:
             earlier_trials=self.earlier_trials,
             stopped=self.counts[STOPPED],
             strategy=self.plan.strategy,
-            metric=self.best.metric,
+            metric=self.winner.metric,
             objective=self.objective,
-            fold_losses=self.best.fold_losses,
-            hyperparameters=self.best.parameters,
+            fold_losses=self.winner.fold_losses,
+            hyperparameters=self.winner.parameters,
         )
 
 
@@ -153,7 +153,7 @@ def write_results(folder: Path, result: TuningResult) -> None:
 
 def build_best(result: TuningResult) -> dict[str, Any]:
     """Return the content of best.json: the winner, and how it was found."""
-    winner, losses = result.best, result.best.fold_losses
+    winner, losses = result.winner, result.winner.fold_losses
     return {
         **result.record.model_dump(),
         "trial": winner.number,

@@ -54,8 +54,8 @@ def list_events(folder: Path, event: str) -> list[tuple[str, str]]:
 def test_a_grid_tries_each_point_once_and_finds_the_best(tmp_path: Path, tune: Callable[..., TuningResult]) -> None:
     result = tune(parallel=3, **GRID)
     assert [trial.parameters["x"] for trial in result.trials] == [0.1, 0.3, 0.7, 0.9]
-    assert (result.best.number, result.best.objective) == (1, pytest.approx(1 / 6))
-    assert result.best.rounds == {number: pytest.approx(1 / number) for number in range(1, 7)}
+    assert (result.winner.number, result.winner.objective) == (1, pytest.approx(1 / 6))
+    assert result.winner.rounds == {number: pytest.approx(1 / number) for number in range(1, 7)}
     assert len(list_events(tmp_path, "end")) == 4
     assert tune(parallel=1, **GRID).trials == result.trials
     assert len(list_events(tmp_path, "start")) == 4, "a finished trial has no second run"
@@ -78,7 +78,7 @@ def test_poor_trials_are_stopped_early(tmp_path: Path, tune: Callable[..., Tunin
     for trial in pruned_trials:
         assert trial.objective is None and trial.reason.startswith("pruned after round ")
         assert max(trial.rounds) in (2, 6), "the rungs"
-    assert result.best.state == "complete"
+    assert result.winner.state == "complete"
     folders = tmp_path / "home/tuning/t/trials"
     assert not [path for path in folders.glob("*/checkpoints")], "the checkpoints of ended trials are removed"
 
@@ -99,7 +99,7 @@ def test_a_trial_whose_objective_is_no_number_never_wins(tune: Callable[..., Tun
     result = tune(fixed={"mode": "nan", "round_s": 0.02}, **GRID)
     assert [trial.state for trial in result.trials] == ["failed", "failed", "complete", "complete"]
     assert result.trials[0].reason == "the objective after round 3 was not a finite number"
-    assert result.best.number == 2
+    assert result.winner.number == 2
 
 
 def test_a_trial_that_crashes_is_recorded_with_its_reason(tune: Callable[..., TuningResult]) -> None:
