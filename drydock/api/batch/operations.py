@@ -46,5 +46,5 @@ SHARED_OPERATIONS: dict[str, Handler] = {
 """The operations that moto answers for queues of containers, and drydock for queues for training jobs."""
 TAG_OPERATIONS = {"POST": "TagResource", "DELETE": "UntagResource", "GET": "ListTagsForResource"}
 """The operations on tags, by their HTTP methods: their paths are equal."""
-NAMES = {name.lower(): name for name in (*OPERATIONS, *SHARED_OPERATIONS)}
+NAMES_BY_LOWER_CASE = {name.lower(): name for name in (*OPERATIONS, *SHARED_OPERATIONS)}
 """The names of the operations by their names in lower case, which are in the paths of requests."""

@@ -8,7 +8,7 @@ from moto.batch.responses import BatchResponse
 from moto.core.common_types import TYPE_RESPONSE
 from moto.sagemaker.exceptions import AWSValidationException
 
-from drydock.api.batch.operations import NAMES, OPERATIONS, SHARED_OPERATIONS, TAG_OPERATIONS
+from drydock.api.batch.operations import NAMES_BY_LOWER_CASE, OPERATIONS, SHARED_OPERATIONS, TAG_OPERATIONS
 from drydock.api.validation import validate_request
 from drydock.batch.errors import ClientException, refuse
 from drydock.batch.queues import BatchQueues
@@ -36,7 +36,7 @@ class ServiceJobResponse(BatchResponse):
 
     def _find_operation(self) -> str | None:
         action = self._get_action()
-        return TAG_OPERATIONS.get(self.method) if action == "tags" else NAMES.get(action)
+        return TAG_OPERATIONS.get(self.method) if action == "tags" else NAMES_BY_LOWER_CASE.get(action)
 
     def _answer(self, operation: str) -> dict[str, Any] | None:
         """Return the response to a request; None for a request that moto must answer."""
@@ -48,16 +48,16 @@ class ServiceJobResponse(BatchResponse):
             if operation == "DescribeJobQueues":
                 return self._describe_job_queues(request)
             if operation == "CreateJobQueue":
-                self._check_queue_name(request["jobQueueName"], is_own=_is_own_queue(request))
-            is_own = self._is_own(operation, request)
+                is_own = _is_own_queue(request)
+                self._check_queue_name(request["jobQueueName"], is_own=is_own)
+            else:
+                is_own = self._is_own(request)
             return SHARED_OPERATIONS[operation](batch, self._owner, request) if is_own else None
 
-    def _is_own(self, operation: str, request: dict[str, Any]) -> bool:
-        """Return whether a request is about a queue for training jobs, or a resource of such queues."""
+    def _is_own(self, request: dict[str, Any]) -> bool:
+        """Return whether a request is about an existing queue for training jobs, or a resource of such queues."""
         if "resourceArn" in request:
             return has_resource(self._batch, self._owner, request)
-        if operation == "CreateJobQueue":
-            return _is_own_queue(request)
         return self._batch.tables.queues.find(self._owner, request["jobQueue"]) is not None
 
     def _read_request(self, operation: str) -> Any:

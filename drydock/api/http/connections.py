@@ -65,7 +65,7 @@ class LimitedSocket(io.RawIOBase):
         self._connection, self._limits = connection, limits
         self.remaining_s = limits.max_wait_s
 
-    def restart(self) -> None:
+    def restart_wait(self) -> None:
         """Give the client the whole waiting time again, for its next request."""
         self.remaining_s = self._limits.max_wait_s
 
@@ -122,7 +122,7 @@ class LimitedRequestHandler(MotoRequestHandler):
 
     def run_wsgi(self) -> None:
         """Answer the request, whose head has arrived."""
-        if not self.server.protect_connection(self.connection):
+        if not self.server.forbid_closing(self.connection):
             return
         if can_persist(self):
             answer_request(self, self.server.app)
@@ -133,13 +133,13 @@ class LimitedRequestHandler(MotoRequestHandler):
 
     def _wait_for_next_request(self) -> None:
         """Wait until the next request arrives. If none does, or if the server stops, let the connection end."""
-        self.wfile.restart()
+        self.wfile.restart_wait()
         try:
-            is_open = self.server.expose_connection(self.connection) and bool(self.rfile.peek(1))
+            is_open = self.server.allow_closing(self.connection) and bool(self.rfile.peek(1))
         except OSError:  # no request has arrived in time, or the client has closed the connection
             is_open = False
         self.close_connection = self.close_connection or not is_open
-        self.wfile.restart()
+        self.wfile.restart_wait()
 
 
 class LimitedServer(ThreadedWSGIServer):
@@ -184,14 +184,14 @@ class LimitedServer(ThreadedWSGIServer):
         finally:
             self._remove_connection(request)
 
-    def protect_connection(self, request: socket.socket) -> bool:
+    def forbid_closing(self, request: socket.socket) -> bool:
         """Exempt a connection from closing, because its request has arrived. Return False if it is closed already."""
         with self._condition:
             if request in self._accepted_at:
                 self._accepted_at[request] = None
             return request in self._accepted_at
 
-    def expose_connection(self, request: socket.socket) -> bool:
+    def allow_closing(self, request: socket.socket) -> bool:
         """Allow a connection to be closed again, because it waits for its next request. Return False if it must end."""
         with self._condition:
             # The value of an open connection with a request is None; of a closed connection there is no value.

@@ -140,7 +140,7 @@ def test_each_request_has_the_whole_waiting_time() -> None:
         timer.start()
         assert stream.read(1) == b"x"
         assert stream.remaining_s < PATIENT.max_wait_s - 0.05
-        stream.restart()
+        stream.restart_wait()
         assert stream.remaining_s == PATIENT.max_wait_s
 
 
