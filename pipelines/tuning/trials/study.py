@@ -42,7 +42,7 @@ class RunningTrial:
     """A trial that runs."""
 
     trial: optuna.Trial
-    process: TrialProcess
+    trial_process: TrialProcess
     seconds_before: float
     """Seconds that its earlier processes ran."""
     pending_rungs: list[int]
@@ -55,7 +55,7 @@ class RunningTrial:
     @property
     def seconds(self) -> float:
         """Seconds that all processes of the trial ran."""
-        return self.seconds_before + (self.process.seconds if self.process.process else 0.0)
+        return self.seconds_before + (self.trial_process.seconds if self.trial_process.process else 0.0)
 
 
 @dataclass
@@ -79,7 +79,7 @@ class Tuning:
         """Find the trials that an earlier process did not finish."""
         plan = self.request.plan
         self.distributions = build_distributions(plan.space)
-        self.offset = count_warm_trials(self.study)  # a trial's number in Optuna minus its number in this tuning
+        self.warm_trial_count = count_warm_trials(self.study)  # their numbers in Optuna precede those of this tuning
         self.interrupted_trials = [trial for trial in list_trials(self.study) if trial.state == TrialState.RUNNING]
         self.hours_before = self.study.user_attrs.get("hours", 0.0)
         self.started_s = time.monotonic()
@@ -101,7 +101,7 @@ class Tuning:
                     time.sleep(POLL_S)
             finally:
                 for running_trial in self.running:
-                    running_trial.process.end()
+                    running_trial.trial_process.end()
                     self._save_seconds(running_trial)
 
     def _start_trials(self, relay: SignalRelay) -> bool:
@@ -131,7 +131,7 @@ class Tuning:
 
     def _restore_trial(self, frozen: FrozenTrial) -> optuna.Trial:
         """Return a trial that was interrupted, with its values. Propose those that it lacks because of a kill."""
-        self.study.sampler = build_sampler(self.request.plan, frozen.number - self.offset)
+        self.study.sampler = build_sampler(self.request.plan, frozen.number - self.warm_trial_count)
         trial = optuna.Trial(self.study, frozen._trial_id)
         for name, distribution in self.distributions.items():
             suggest(trial, name, distribution)
@@ -139,7 +139,7 @@ class Tuning:
 
     def _start(self, trial: optuna.Trial, relay: SignalRelay) -> RunningTrial:
         """Start or resume the process of a trial; start none if the trial was pruned before a kill."""
-        number = trial.number - self.offset
+        number = trial.number - self.warm_trial_count
         folder = self.request.folder / "trials" / f"{number:04d}"
         attributes, log_file = trial.user_attrs, folder / LOG_FILE
         if "pruned_at" in attributes:  # the decision was made before a kill
@@ -161,11 +161,11 @@ class Tuning:
 
     def _watch(self, running_trial: RunningTrial, relay: SignalRelay) -> None:
         """Read the log of a trial, judge it, and record its result if it has ended."""
-        exit_code = running_trial.process.poll()
+        exit_code = running_trial.trial_process.poll()
         if running_trial.state is None:
             self._judge(running_trial)
         if exit_code is None:
-            if running_trial.state is None and running_trial.process.seconds > self.request.plan.max_trial_s:
+            if running_trial.state is None and running_trial.trial_process.seconds > self.request.plan.max_trial_s:
                 self._fail(running_trial, f"it ran longer than max_trial_s, {self.request.plan.max_trial_s} s")
             return
         if running_trial.state is None:
@@ -179,7 +179,7 @@ class Tuning:
 
     def _judge(self, running_trial: RunningTrial) -> None:
         """Stop the trial if its objective is undefined, or if the pruner says so after the rounds of a rung."""
-        objective_log = running_trial.process.log
+        objective_log = running_trial.trial_process.log
         undefined_round = objective_log.find_undefined_round()
         if undefined_round is not None:
             self._fail(running_trial, f"the objective after round {undefined_round} was not a finite number")
@@ -196,16 +196,16 @@ class Tuning:
         trial = running_trial.trial
         # After a kill, the journal may have the report but not the decision.
         if rung not in self.study.get_trials(deepcopy=False)[trial.number].intermediate_values:
-            trial.report(running_trial.process.log.find_best_until(rung), rung)
+            trial.report(running_trial.trial_process.log.find_best_until(rung), rung)
         return trial.should_prune()
 
     def _prune(self, running_trial: RunningTrial, rung: int) -> None:
         running_trial.state, running_trial.reason = TrialState.PRUNED, f"pruned after round {rung}"
-        running_trial.process.terminate()
+        running_trial.trial_process.terminate()
 
     def _fail(self, running_trial: RunningTrial, reason: str) -> None:
         running_trial.state, running_trial.reason = TrialState.FAIL, reason
-        running_trial.process.terminate()
+        running_trial.trial_process.terminate()
 
     def _conclude(self, running_trial: RunningTrial, exit_code: int, relay: SignalRelay) -> bool:
         """Decide on the result of a trial whose process has ended; return False if it was started again.
@@ -213,7 +213,7 @@ class Tuning:
         Raises:
             StorageError: the disk is full. A retry can help.
         """
-        process, objective = running_trial.process, running_trial.process.log.objective
+        process, objective = running_trial.trial_process, running_trial.trial_process.log.objective
         if exit_code:
             error = explain_failure(self.request.script.path.name, exit_code, process.failure_file, process.read_tail())
             if isinstance(error, StorageError):
@@ -238,7 +238,7 @@ class Tuning:
     def _record(self, running_trial: RunningTrial) -> None:
         """Record the result of a trial in the journal and in MLflow, and log it."""
         self.running.remove(running_trial)
-        trial, process = running_trial.trial, running_trial.process
+        trial, process = running_trial.trial, running_trial.trial_process
         self._save_seconds(running_trial)
         trial.set_user_attr("reason", running_trial.reason)
         if running_trial.state == TrialState.FAIL:
@@ -246,7 +246,7 @@ class Tuning:
         elif folds := process.read_folds():
             trial.set_user_attr("folds", folds)
         value = process.log.objective if running_trial.state == TrialState.COMPLETE else None
-        number = trial.number - self.offset
+        number = trial.number - self.warm_trial_count
         self.runs.finish_trial(
             number, running_trial.state, running_trial.reason, process.log.rounds, value, running_trial.seconds
         )
