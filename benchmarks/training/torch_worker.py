@@ -88,7 +88,7 @@ def measure_checkpoints(args: argparse.Namespace, inputs: Inputs, processes: Pro
         began_s = time.perf_counter()
         checkpoints.save(step, collect_state(model, optimizer), {})
         saves_s.append(time.perf_counter() - began_s)
-    size_bytes = processes.add_up(sum(path.stat().st_size for path in folder.glob(f"{SAVES - 1:08d}-*/*")))[0]
+    size_bytes = processes.reduce_sum(sum(path.stat().st_size for path in folder.glob(f"{SAVES - 1:08d}-*/*")))[0]
     if processes.count == 1:  # with several hosts, each would need the shards of the others first
         for _ in range(SAVES):
             began_s = time.perf_counter()

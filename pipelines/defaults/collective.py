@@ -117,14 +117,14 @@ def share_checkpoint(hosts: Hosts, checkpoint: Checkpoint | None) -> Checkpoint 
     return Checkpoint(step, saved_at, state, payload)
 
 
-def find_largest(hosts: Hosts, number: int) -> int:
+def reduce_max(hosts: Hosts, number: int) -> int:
     """Return on each host the largest of the numbers that the hosts have."""
     if hosts.count == 1:
         return number
     return int(collective.allreduce(np.array([number], np.int64), collective.Op.MAX)[0])
 
 
-def add_up(hosts: Hosts, number: int) -> int:
+def reduce_sum(hosts: Hosts, number: int) -> int:
     """Return on each host the sum of the numbers that the hosts have."""
     if hosts.count == 1:
         return number
@@ -136,7 +136,7 @@ def _share_bytes(hosts: Hosts, content: bytes) -> bytes:
 
     xgboost's own `broadcast` unpickles what it receives, and so would run any code that another computer sends.
     """
-    array = np.zeros(find_largest(hosts, len(content) if hosts.is_first else 0), np.uint8)
+    array = np.zeros(reduce_max(hosts, len(content) if hosts.is_first else 0), np.uint8)
     if hosts.is_first:
         array[:] = np.frombuffer(content, np.uint8)
     return collective.allreduce(array, collective.Op.MAX).tobytes() if len(array) else b""

@@ -65,7 +65,7 @@ def check_row_count(hosts: Hosts, row_count: int, parts: Mapping[str, Any]) -> N
     Raises:
         InvalidInput: rows are missing, or occur twice. A retry cannot help.
     """
-    total = collective.add_up(hosts, row_count)
+    total = collective.reduce_sum(hosts, row_count)
     if parts and total != parts["rows"]:
         raise InvalidInput(
             f"the hosts have {total} rows of the channel train together, but the file that was divided has "

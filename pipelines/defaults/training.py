@@ -99,7 +99,7 @@ class Training:
         while state["round"] < self.args.num_round and not self._has_stopped_improving(state):
             self._run_round(booster, state)
             # If one host is to stop, all hosts stop after the same round.
-            exit_code = collective.find_largest(self.hosts, self.stop_signal.exit_code)
+            exit_code = collective.reduce_max(self.hosts, self.stop_signal.exit_code)
             if exit_code or self._is_checkpoint_due(state):
                 self._save_checkpoint(booster, state)
             if exit_code:

@@ -38,7 +38,7 @@ try:
     from pipelines.container.torch.language import adapters, base_model, distribution
     from pipelines.container.torch.language.channel_data import ChannelData
     from pipelines.container.torch.language.hyperparameters import (
-        MODEL_NAMES,
+        WEIGHT_HYPERPARAMETERS,
         Hyperparameters,
         parse_hyperparameters,
     )
@@ -148,7 +148,7 @@ class FineTuning:
 
     def _describe_model(self) -> dict[str, Any]:
         """Return what a checkpoint must have in common with this training, besides its identity."""
-        return {"base_model": self.base_digest, **{name: getattr(self.args, name) for name in MODEL_NAMES}}
+        return {"base_model": self.base_digest, **{name: getattr(self.args, name) for name in WEIGHT_HYPERPARAMETERS}}
 
     def _collect_state(self) -> dict[str, Any]:
         return collect_state(self.model, self.optimizer, trainable_only=self.args.is_lora)
@@ -200,7 +200,7 @@ class FineTuning:
 
     def _check_loss(self, step: int) -> None:
         """Fail on all processes if a loss is not a number, before a checkpoint is saved."""
-        (is_wrong,) = self.processes.find_largest(not math.isfinite(self.progress.loss))
+        (is_wrong,) = self.processes.reduce_max(not math.isfinite(self.progress.loss))
         if is_wrong:
             raise DataError(f"the loss is not a number in step {step}.", "Lower learning_rate, or use precision=fp32.")
 
@@ -220,11 +220,11 @@ class FineTuning:
         with torch.no_grad(), distribution.disable_training(self.model):
             for batch in data.iterate_batches():
                 total += float(self._compute_loss(batch))
-        return self.processes.add_up(total)[0] / data.count_targets(range(len(data.sequences)))
+        return self.processes.reduce_sum(total)[0] / data.count_targets(range(len(data.sequences)))
 
     def _save_or_stop(self, step: int) -> None:
         """Save a checkpoint if one is due on a process. If a process is to stop, save one and stop on all processes."""
-        exit_code, is_due = self.processes.find_largest(self.stop.exit_code, self.checkpoints.is_due())
+        exit_code, is_due = self.processes.reduce_max(self.stop.exit_code, self.checkpoints.is_due())
         if exit_code or is_due:
             progress = self.progress.collect()
             records = {"rounds": self.tracker.rounds, "data_wait": self.data_wait.state_dict()}

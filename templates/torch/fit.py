@@ -172,7 +172,7 @@ class Training:
             loss_sum += loss.detach()
         self.scaler.unscale_(self.optimizer)
         gradient = nn.utils.clip_grad_norm_(self.model.parameters(), self.args.max_gradient or math.inf)
-        (total,) = processes.add_up(loss_sum.item())
+        (total,) = processes.reduce_sum(loss_sum.item())
         self._check_numbers(total, float(gradient.full_tensor() if hasattr(gradient, "full_tensor") else gradient))
         self.scaler.step(self.optimizer)
         self.scaler.update()
@@ -208,7 +208,7 @@ class Training:
                 numbers, codes, labels = self.validation_rows.select(part[self.processes.rank :: count])
                 loss += compute_loss(self.inputs.task, self._compute_output(numbers, codes), labels).item()
         self.model.train()
-        return self.processes.add_up(loss)[0] / max(len(self.validation_rows), 1)
+        return self.processes.reduce_sum(loss)[0] / max(len(self.validation_rows), 1)
 
     def _draw_order(self, epoch: int) -> Tensor:
         """Return the order of the rows in an epoch."""
@@ -244,7 +244,7 @@ class Training:
         """Save a checkpoint if one is due on a process. If a process is to stop, save one and stop on all processes."""
         interval = self.args.checkpoint_updates
         is_due = self.checkpoints.is_due() or (interval and self.state["updates"] % interval == 0)
-        exit_code, is_due_anywhere = self.processes.find_largest(self.stop_signal.exit_code, int(is_due))
+        exit_code, is_due_anywhere = self.processes.reduce_max(self.stop_signal.exit_code, int(is_due))
         if exit_code or is_due_anywhere:
             model_state = {"features": self.inputs.features, "scaler": self.scaler.state_dict()}
             records = {"rounds": self.tracker.rounds, "data_wait": self.data_wait.state_dict()}

@@ -30,7 +30,7 @@ from typing import Any
 from pipelines.system.files import sha256
 
 MARKER_FILE = "complete.json"
-NAME = re.compile(r"(\d{8})-([0-9a-f]{16})-([0-9a-f]{8})")
+CHECKPOINT_NAME = re.compile(r"(\d{8})-([0-9a-f]{16})-([0-9a-f]{8})")
 """Name of a checkpoint: step, digest of the training's identity, and the digits that no other save has."""
 FORMAT = 1
 """Version of the marker's format."""
@@ -59,31 +59,31 @@ class Marker:
     state: Mapping[str, Any]
 
 
-def choose_name(step: int, training: str) -> str:
+def choose_name(step: int, training_digest: str) -> str:
     """Return a new name for the checkpoint after `step` steps.
 
     Args:
         step: number of steps.
-        training: digest of the training's identity, 16 hex digits.
+        training_digest: digest of the training's identity, 16 hex digits.
     """
-    return f"{step:08d}-{training}-{secrets.token_hex(4)}"
+    return f"{step:08d}-{training_digest}-{secrets.token_hex(4)}"
 
 
-def list_names(folder: Path, training: str) -> list[str]:
+def list_names(folder: Path, training_digest: str) -> list[str]:
     """List the names of the checkpoints of a training, newest first; they may be incomplete.
 
     Args:
         folder: folder of the checkpoints.
-        training: digest of the training's identity, 16 hex digits.
+        training_digest: digest of the training's identity, 16 hex digits.
     """
-    matches = [match for name in os.listdir(folder) if (match := NAME.fullmatch(name))]
-    return sorted((match[0] for match in matches if match[2] == training), reverse=True)
+    matches = [match for name in os.listdir(folder) if (match := CHECKPOINT_NAME.fullmatch(name))]
+    return sorted((match[0] for match in matches if match[2] == training_digest), reverse=True)
 
 
-def list_other_names(folder: Path, training: str) -> list[str]:
+def list_other_names(folder: Path, training_digest: str) -> list[str]:
     """List the names of the checkpoints of trainings with other hyperparameters or data, like `list_names`."""
-    matches = [match for name in os.listdir(folder) if (match := NAME.fullmatch(name))]
-    return sorted((match[0] for match in matches if match[2] != training), reverse=True)
+    matches = [match for name in os.listdir(folder) if (match := CHECKPOINT_NAME.fullmatch(name))]
+    return sorted((match[0] for match in matches if match[2] != training_digest), reverse=True)
 
 
 def describe_file(path: Path) -> tuple[int, str]:

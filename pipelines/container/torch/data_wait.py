@@ -79,8 +79,8 @@ class DataWait:
         """Share of the measured time in which the training waited, from 0 to 1; 0 before the first step."""
         return _divide(self._waited_s, self._total_s)
 
-    def take_share(self) -> float:
-        """Return the share since the last call of this function, for the metrics of an interval."""
+    def compute_interval_share(self) -> float:
+        """Return the share since the last call, for the metrics of an interval, and begin the next interval."""
         share = _divide(self._waited_s - self._reported_waited_s, self._total_s - self._reported_total_s)
         self._reported_waited_s, self._reported_total_s = self._waited_s, self._total_s
         return share

@@ -59,17 +59,17 @@ class Processes:
         """Whether this is the process that does the work that is done only once on each host."""
         return self.local_rank == 0
 
-    def find_largest(self, *numbers: int) -> tuple[int, ...]:
+    def reduce_max(self, *numbers: int) -> tuple[int, ...]:
         """Return on each process, for each position in `numbers`, the largest number of all processes."""
         values = torch.tensor(numbers, dtype=torch.int64)
         dist.all_reduce(values, dist.ReduceOp.MAX)
         return tuple(values.tolist())
 
-    def find_smallest(self, number: int) -> int:
+    def reduce_min(self, number: int) -> int:
         """Return on each process the smallest number of all processes."""
-        return -self.find_largest(-number)[0]
+        return -self.reduce_max(-number)[0]
 
-    def add_up(self, *numbers: float) -> tuple[float, ...]:
+    def reduce_sum(self, *numbers: float) -> tuple[float, ...]:
         """Return on each process, for each position in `numbers`, the sum of the numbers of all processes."""
         values = torch.tensor(numbers, dtype=torch.float64)
         dist.all_reduce(values, dist.ReduceOp.SUM)
@@ -87,7 +87,7 @@ class Processes:
 
     def share_bytes(self, content: bytes) -> bytes:
         """Return on each process the bytes that the first process passes. Nothing is pickled."""
-        (length,) = self.find_largest(len(content) if self.is_first else 0)
+        (length,) = self.reduce_max(len(content) if self.is_first else 0)
         values = torch.zeros(length, dtype=torch.uint8)
         if self.is_first and length:
             values = torch.frombuffer(bytearray(content), dtype=torch.uint8)
@@ -98,7 +98,7 @@ class Processes:
 
     def wait(self) -> None:
         """Wait until all processes have called this function."""
-        self.find_largest(0)
+        self.reduce_max(0)
 
     def require_equal(self, identity: str) -> None:
         """Check that all processes have the same inputs.

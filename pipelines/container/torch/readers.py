@@ -36,13 +36,13 @@ class EpochPart:
     rank: int
     finished_steps: int
 
-    def iterate(self, number: int) -> Iterator[Batch]:
+    def iterate(self, worker_position: int) -> Iterator[Batch]:
         """Return the batches of one worker.
 
         Args:
-            number: which worker: 0 makes the next batch of the process, 1 the batch after it, and so on.
+            worker_position: which worker: 0 makes the next batch of the process, 1 the batch after it, and so on.
         """
-        worker = (self.finished_steps + number) % self.division.workers
+        worker = (self.finished_steps + worker_position) % self.division.workers
         spans = self.division.get_spans(self.rank, worker, self.finished_steps)
         sizes = self.division.iterate_batch_sizes(self.rank, worker, self.finished_steps)
         return iterate_batches(self.source, self.order, spans, sizes)
@@ -50,7 +50,7 @@ class EpochPart:
 
 def read_in_thread(part: EpochPart, prefetch: int, *, is_pinned: bool) -> Generator[Batch, None, None]:
     """Yield batches that a thread reads, up to `prefetch` of them ahead."""
-    batches = part.iterate(number=0)  # there is only one worker: the thread
+    batches = part.iterate(worker_position=0)  # there is only one worker: the thread
 
     def read() -> Batch | None:
         batch = next(batches, None)

@@ -18,7 +18,7 @@ from pipelines.errors import DataError
 INDEX_ENDING = ".index.json"
 FORMAT = "leeway-shard-index 1"
 """Name and version of the index's format."""
-HINT = "Write the shard again."
+REWRITE_HINT = "Write the shard again."
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ def scan_shard(shard: Path) -> ShardIndex:
             end = tar.offset
         _check_end(shard, end)
     except (tarfile.TarError, OSError) as error:
-        raise DataError(f"{shard.name} is damaged: {error}.", HINT) from None
+        raise DataError(f"{shard.name} is damaged: {error}.", REWRITE_HINT) from None
     return ShardIndex([*offsets, end])
 
 
@@ -111,4 +111,4 @@ def _check_end(shard: Path, end: int) -> None:
         file.seek(end)
         block = file.read(tarfile.BLOCKSIZE)
     if block != bytes(tarfile.BLOCKSIZE):
-        raise DataError(f"{shard.name} is damaged, or not complete, at byte {end:,}.", HINT)
+        raise DataError(f"{shard.name} is damaged, or not complete, at byte {end:,}.", REWRITE_HINT)

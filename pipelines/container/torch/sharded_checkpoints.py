@@ -81,8 +81,8 @@ class ShardedCheckpoints:
         if keep < 1 or not every_s >= 0:
             raise ValueError(f"keep is at least 1 and every_s at least 0, not {keep} and {every_s}")
         self.folder, self.keep, self.processes = folder.absolute(), keep, processes
-        self._training = compute_digest(identity)
-        processes.require_equal(self._training)
+        self._training_digest = compute_digest(identity)
+        processes.require_equal(self._training_digest)
         self.folder.mkdir(parents=True, exist_ok=True)
         self._temporary = choose_temporary_folder(self.folder) / f".{self.folder.name}.making"
         if processes.is_first_on_host:  # the folder may have files of a process that was killed
@@ -95,7 +95,7 @@ class ShardedCheckpoints:
         """Return whether this process would save now. Call it after every step, and let the processes agree.
 
         Example:
-            exit_code, is_due = processes.find_largest(stop.exit_code, checkpoints.is_due())
+            exit_code, is_due = processes.reduce_max(stop.exit_code, checkpoints.is_due())
         """
         return self._timer.is_due()
 
@@ -113,7 +113,7 @@ class ShardedCheckpoints:
         Raises:
             OSError: a file cannot be written; for example, the disk is full. Older checkpoints stay as they are.
         """
-        name = self.processes.share_bytes(choose_name(step, self._training).encode()).decode()
+        name = self.processes.share_bytes(choose_name(step, self._training_digest).encode()).decode()
         folder = self._temporary / name
         tensors = {key: value for key, value in values.items() if isinstance(value, torch.Tensor)}
         files = self._write_shards(folder, tensors)
@@ -199,16 +199,16 @@ class ShardedCheckpoints:
             if not name:
                 return None
             marker = proposal.marker if proposal else self._verify_on_host(name)
-            if self.processes.find_smallest(int(marker is not None)):
+            if self.processes.reduce_min(int(marker is not None)):
                 return ShardedCheckpoint(name, marker or read_marker(self.folder / name))
             if self.processes.is_first:
                 _write_line(f"checkpoint {name} is not complete on all hosts; trying the one before")
 
     def _list_complete_checkpoints(self) -> Iterator[ShardedCheckpoint]:
         """Yield the complete checkpoints of this training, newest first; print why others are passed over."""
-        for name in list_other_names(self.folder, self._training):
+        for name in list_other_names(self.folder, self._training_digest):
             _write_line(f"checkpoint {name} belongs to other hyperparameters or other data; it is passed over")
-        for name in list_names(self.folder, self._training):
+        for name in list_names(self.folder, self._training_digest):
             try:
                 yield ShardedCheckpoint(name, verify(self.folder / name))
             except (OSError, ValueError) as error:
@@ -227,7 +227,7 @@ class ShardedCheckpoints:
         """Remove the checkpoints of this training that are not kept or not complete, and the temporary folder."""
         if not self.processes.is_first_on_host:
             return
-        for name in list_names(self.folder, self._training):
+        for name in list_names(self.folder, self._training_digest):
             if name not in self._kept_names:
                 (self.folder / name / MARKER_FILE).unlink(missing_ok=True)
                 shutil.rmtree(self.folder / name, ignore_errors=True)

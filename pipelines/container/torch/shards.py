@@ -16,7 +16,7 @@ from torch.utils.data import default_collate
 
 from pipelines.container.torch.order import Selection
 from pipelines.container.torch.shard_entries import decode_sample
-from pipelines.container.torch.shard_index import HINT, iterate_members, read_index
+from pipelines.container.torch.shard_index import REWRITE_HINT, iterate_members, read_index
 from pipelines.container.torch.sources import Batch, list_files
 from pipelines.errors import DataError, LeewayError
 
@@ -175,10 +175,10 @@ def _read_block(block: _Block) -> list[RawSample]:
                 start = member.offset_data
                 samples[-1].entries[entry] = content[start : start + member.size]
     except (tarfile.TarError, OSError) as error:
-        raise DataError(f"{block.shard.name} cannot be read at byte {block.offset:,}: {error}.", HINT) from None
+        raise DataError(f"{block.shard.name} cannot be read at byte {block.offset:,}: {error}.", REWRITE_HINT) from None
     if len(samples) != len(block.lengths) or len(content) != block.size_bytes:
         counts = f"{len(samples)} of {len(block.lengths)} samples"
-        raise DataError(f"{block.shard.name} is damaged after byte {block.offset:,}: {counts} were found.", HINT)
+        raise DataError(f"{block.shard.name} is damaged after byte {block.offset:,}: {counts} were found.", REWRITE_HINT)
     return samples
 
 
@@ -187,5 +187,5 @@ def _compare_checksums(block: _Block, content: bytes) -> None:
     # strict=False: a shard without an index has no checksums.
     for checksum, length in zip(block.checksums, block.lengths, strict=False):
         if zlib.crc32(content[start : start + length]) != checksum:
-            raise DataError(f"{block.shard.name} is damaged at byte {block.offset + start:,}.", HINT)
+            raise DataError(f"{block.shard.name} is damaged at byte {block.offset + start:,}.", REWRITE_HINT)
         start += length

@@ -24,7 +24,7 @@ LIMITS: dict[str, tuple[float, float]] = {
 """Maps each hyperparameter to its smallest and largest value."""
 CHANGEABLE = ("strategy", "gradient_checkpointing", "accumulation", "log_steps", "checkpoint_s", "keep_checkpoints")
 """Hyperparameters that a resumed training may change: they decide how the model is computed, not what is computed."""
-MODEL_NAMES = ("method", "lora_rank", "lora_targets")
+WEIGHT_HYPERPARAMETERS = ("method", "lora_rank", "lora_targets")
 """Hyperparameters that decide which weights a checkpoint has. If one of them differs, the training fails."""
 DEFAULT_RATES = {"lora": 2e-4, "full": 2e-5}
 """Learning rate by method, if none is given."""
@@ -99,7 +99,7 @@ class Hyperparameters:
 
     def list_identity(self) -> dict[str, Any]:
         """Return the hyperparameters that a checkpoint must have in common with a training that uses it."""
-        return {name: value for name, value in asdict(self).items() if name not in (*CHANGEABLE, *MODEL_NAMES)}
+        return {name: value for name, value in asdict(self).items() if name not in (*CHANGEABLE, *WEIGHT_HYPERPARAMETERS)}
 
 
 class _Parser(argparse.ArgumentParser):

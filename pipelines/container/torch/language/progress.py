@@ -65,8 +65,8 @@ class Progress:
         process. `mfu` is the share of the peak performance that the model's operations use (model FLOPs utilization).
         """
         seconds = time.monotonic() - self._started_s
-        loss, targets, tokens = self._processes.add_up(self._loss, self._targets, self._tokens)
-        (peak_bytes,) = self._processes.find_largest(self._measure_memory())
+        loss, targets, tokens = self._processes.reduce_sum(self._loss, self._targets, self._tokens)
+        (peak_bytes,) = self._processes.reduce_max(self._measure_memory())
         self._restart(0.0, 0.0)
         metrics = {"loss": loss / targets, "tokens_per_s": tokens / seconds, "memory_mib": peak_bytes / MIB}
         if self._token_flops and self._peak_flops:
@@ -76,7 +76,7 @@ class Progress:
 
     def collect(self) -> dict[str, float]:
         """Return the sums of all processes, for a checkpoint. All processes must call it."""
-        loss, targets = self._processes.add_up(self._loss, self._targets)
+        loss, targets = self._processes.reduce_sum(self._loss, self._targets)
         return {"loss": loss, "targets": targets}
 
     def restore(self, sums: dict[str, Any]) -> None:

@@ -47,7 +47,7 @@ from pipelines.defaults import collective
 hosts = read_hosts()
 try:
     with collective.join(collective.find_group(hosts, "")):
-        collective.find_largest(hosts, 1)
+        collective.reduce_max(hosts, 1)
         time.sleep(hosts.index)
         raise Stopped
 except Stopped:

@@ -73,7 +73,7 @@ def test_intervals_have_shares_of_their_own(clock):
     wait, shares = DataWait(), []
     for load_s in (1.0, 0.0, 3.0):
         train(clock, wait, 4, load_s, 1.0)
-        shares.append(wait.take_share())
+        shares.append(wait.compute_interval_share())
     assert shares == pytest.approx([0.5, 0.0, 0.75])
     assert wait.share == pytest.approx(16 / 28)
 
@@ -85,7 +85,7 @@ def test_share_of_a_resumed_training_is_that_of_the_whole(clock):
     resumed.load_state_dict(json.loads(json.dumps(wait.state_dict())))
     train(clock, resumed, 4, 0.0, 1.0)
     assert resumed.share == pytest.approx(4 / 12)
-    assert resumed.take_share() == 0
+    assert resumed.compute_interval_share() == 0
 
 
 def test_loop_that_is_left_closes_the_loader(clock):
@@ -136,7 +136,7 @@ def test_report_is_in_the_record_and_is_what_the_ledger_reads(clock, tmp_path, c
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     wait, tracker = DataWait(), Tracker(tmp_path, "job", "experiment")
     train(clock, wait, 4, 1.0, 2.0)
-    tracker.add_round(0, {"loss": 1.0, data_wait.METRIC: wait.take_share()})
+    tracker.add_round(0, {"loss": 1.0, data_wait.METRIC: wait.compute_interval_share()})
     tracker.finish(wait.report())
     assert DATA_WAIT.fullmatch(capsys.readouterr().out.strip())[1] == "0.333"
     assert json.loads((tmp_path / "resources.json").read_text())["data_wait_share"] == 0.333

@@ -110,8 +110,8 @@ def test_a_full_disk_is_named_and_the_checkpoint_before_stays(tmp_path: Path) ->
 
 
 def test_functions_of_processes_work_alone(processes: Any) -> None:
-    assert processes.find_largest(3, -1) == (3, -1) and processes.find_smallest(2) == 2
-    assert processes.gather(1, 2) == [[1, 2]] and processes.add_up(0.5) == (0.5,)
+    assert processes.reduce_max(3, -1) == (3, -1) and processes.reduce_min(2) == 2
+    assert processes.gather(1, 2) == [[1, 2]] and processes.reduce_sum(0.5) == (0.5,)
     assert processes.share_bytes(b"") == b"" and processes.share_bytes(b"\x00\xff") == b"\x00\xff"
     processes.require_equal("anything")
 

@@ -9,7 +9,7 @@ import pytest
 from pipelines.container.torch.language.hyperparameters import (
     CHANGEABLE,
     LIMITS,
-    MODEL_NAMES,
+    WEIGHT_HYPERPARAMETERS,
     Hyperparameters,
     parse_hyperparameters,
 )
@@ -40,7 +40,7 @@ def test_strategy_and_rate_follow_the_method() -> None:
 
 def test_identity_leaves_out_what_may_change() -> None:
     identity = Hyperparameters().list_identity()
-    assert set(identity) == {field.name for field in fields(Hyperparameters)} - {*CHANGEABLE, *MODEL_NAMES}
+    assert set(identity) == {field.name for field in fields(Hyperparameters)} - {*CHANGEABLE, *WEIGHT_HYPERPARAMETERS}
     assert {"batch_size", "precision", "learning_rate", "seed"} <= set(identity)
 
 
