@@ -19,7 +19,7 @@ MODEL_TAG = "leeway:model"
 """Tag with the name of the model that an endpoint serves. Leeway meters an endpoint that has only this tag, but never
 changes it."""
 VERSION_TAG = "leeway:version"
-"""Tag with the version that an endpoint serves, or that its last deployment was to bring."""
+"""Tag with the version that an endpoint serves or, while it is being created, will serve."""
 VARIANT = "AllTraffic"
 """Name of the only production variant. No deployment changes the name, so the alarms of the variant stay valid."""
 VARIANT_MEMBERS = ("ProductionVariants", "ShadowProductionVariants")
