@@ -178,7 +178,9 @@ def _read_block(block: _Block) -> list[RawSample]:
         raise DataError(f"{block.shard.name} cannot be read at byte {block.offset:,}: {error}.", REWRITE_HINT) from None
     if len(samples) != len(block.lengths) or len(content) != block.size_bytes:
         counts = f"{len(samples)} of {len(block.lengths)} samples"
-        raise DataError(f"{block.shard.name} is damaged after byte {block.offset:,}: {counts} were found.", REWRITE_HINT)
+        raise DataError(
+            f"{block.shard.name} is damaged after byte {block.offset:,}: {counts} were found.", REWRITE_HINT
+        )
     return samples
 
 

@@ -99,7 +99,9 @@ class Hyperparameters:
 
     def list_identity(self) -> dict[str, Any]:
         """Return the hyperparameters that a checkpoint must have in common with a training that uses it."""
-        return {name: value for name, value in asdict(self).items() if name not in (*CHANGEABLE, *WEIGHT_HYPERPARAMETERS)}
+        return {
+            name: value for name, value in asdict(self).items() if name not in (*CHANGEABLE, *WEIGHT_HYPERPARAMETERS)
+        }
 
 
 class _Parser(argparse.ArgumentParser):
