@@ -84,10 +84,16 @@ def _build_rows(
         hours = _floor_hour(begin), _floor_hour(end)
         requests = observer.read_requests(fleet, *hours).requests if hours[0] < hours[1] else 0
         usage = replace(usage, requests=requests)
-        use = observer.read_use(fleet, (begin, end), other_times, now)
-        is_running = period.is_running or end < period.end
-        yield build_row(fleet, (begin, end), usage, price, is_running=is_running, use=use, is_scaled=is_scaled)
-        count = usage.count
+        yield build_row(
+            fleet,
+            (begin, end),
+            usage,
+            price,
+            is_running=period.is_running or end < period.end,
+            resource_use=observer.read_use(fleet, (begin, end), other_times, now),
+            is_scaled=is_scaled,
+        )
+        count = usage.instance_count
 
 
 def _list_other_times(period: UnmeteredPeriod, periods: Sequence[UnmeteredPeriod]) -> list[Times]:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pipelines.costs.endpoints.fleets import Change, Fleet, Key
+from pipelines.costs.endpoints.fleets import CountChange, Fleet, Key
 from pipelines.costs.endpoints.ledger import get_fleet
 from pipelines.registry.lifecycle import Event, Kind
 from pipelines.serving.metering.history import DeployedFleet, find_end, list_deployed_fleets
@@ -34,7 +34,7 @@ class UnmeteredPeriod:
     """Whether the fleet still runs at the end."""
     is_replaced: bool = False
     """Whether the fleet ended because another one of the endpoint replaced it."""
-    correction: Change | None = None
+    correction: CountChange | None = None
     """Number of instances now, and the moment of the endpoint's last change; None if the number is not known."""
 
 
@@ -75,7 +75,7 @@ class UnmeteredPeriodFinder:
             row["end"] for key, row in self._last_rows.items() if key[:2] == live.fleet.key[:2] and row["end"] > begin
         ]:  # the endpoint was metered before this fleet served: its configuration may be older than its use
             begin = max(metered_ends)
-        correction = None if live.count is None else Change(live.changed_at, live.count)
+        correction = None if live.count is None else CountChange(live.changed_at, live.count)
         return UnmeteredPeriod(live.fleet, begin, max(begin, self._now), count, is_running=True, correction=correction)
 
     def _find_ended_periods(self) -> Iterator[UnmeteredPeriod]:
@@ -119,14 +119,15 @@ class UnmeteredPeriodFinder:
         return replace(period, end=end, is_replaced=is_replaced)
 
 
-def apply_correction(period: UnmeteredPeriod, changes: Iterable[Change]) -> list[Change]:
+def apply_correction(period: UnmeteredPeriod, changes: Iterable[CountChange]) -> list[CountChange]:
     """Return the changes of a fleet in its period, with one more if they do not give the present number of instances.
 
     That happens after a change by hand, because it is not a scaling activity. The time of the added change is that of
     the endpoint's last change.
     """
     inner_changes = sorted((item for item in changes if period.begin < item.at <= period.end), key=lambda item: item.at)
-    correction, last = period.correction, inner_changes[-1] if inner_changes else Change(period.begin, period.count)
+    correction = period.correction
+    last = inner_changes[-1] if inner_changes else CountChange(period.begin, period.count)
     if correction is None or correction.count == last.count:
         return inner_changes
-    return [*inner_changes, Change(min(max(correction.at, last.at), period.end), correction.count)]
+    return [*inner_changes, CountChange(min(max(correction.at, last.at), period.end), correction.count)]
