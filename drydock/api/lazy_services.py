@@ -28,7 +28,7 @@ class MotoApplication(DomainDispatcherApplication):
 
     def __init__(self, create_app: Callable[[Any], Any]) -> None:
         super().__init__(create_app)
-        self.get_backend_for_host = lru_cache(MAX_HOSTS)(super().get_backend_for_host)  # type: ignore[method-assign]
+        self.get_backend_for_host = lru_cache(MAX_HOSTS)(super().get_backend_for_host)
 
 
 class LazyServices:
