@@ -52,7 +52,7 @@ def up() -> None:
         layout = Layout.from_environment()
         with display.show_start_progress() as report_progress:
             stack, is_new = start_stack(layout, PREFERRED_PORTS, report_progress)
-        layout.stay_up_file.touch()
+        layout.keep_running_file.touch()
         console = display.open_console()
         console.print(display.build_url_table(layout, stack))
         console.print(f"{'Started.' if is_new else 'The stack runs already.'} `{PROGRAM} down` stops it.")

@@ -51,7 +51,7 @@ class Layout:
         return self.home / "stack.json"
 
     @property
-    def stay_up_file(self) -> Path:
+    def keep_running_file(self) -> Path:
         """A file that exists while the user wants the stack to stay up: `up` and `--keep` create it."""
         return self.home / "stack.keep"
 

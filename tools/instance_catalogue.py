@@ -29,7 +29,7 @@ USES = {
 """Maps each use of an instance type to the list of types in botocore's description of SageMaker."""
 CORRECTED_MEMORY_GIB = {"Trainium2": 96.0}
 """Memory of accelerators for which moto's copy is wrong: it says 512 GiB, the AWS Neuron documentation says 96 GiB."""
-MIB = 1024
+MIB_PER_GIB = 1024
 """Number of MiB in a GiB."""
 
 
@@ -74,7 +74,7 @@ def build_row(uses: list[str], machine: Mapping[str, Any] | None) -> dict[str, A
     return {
         "uses": uses,
         "vcpus": machine["VCpuInfo"]["DefaultVCpus"],
-        "memory_gib": machine["MemoryInfo"]["SizeInMiB"] / MIB,
+        "memory_gib": machine["MemoryInfo"]["SizeInMiB"] / MIB_PER_GIB,
         **read_accelerators(machine),
         "network_gbit_s": baseline,
         "network_peak_gbit_s": peak,
@@ -116,7 +116,7 @@ def read_accelerators(machine: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "accelerator": name,
         "accelerators": sum(entry["Count"] for entry in devices),
-        "accelerator_memory_gib": CORRECTED_MEMORY_GIB.get(name, device["MemoryInfo"]["SizeInMiB"] / MIB),
+        "accelerator_memory_gib": CORRECTED_MEMORY_GIB.get(name, device["MemoryInfo"]["SizeInMiB"] / MIB_PER_GIB),
     }
 
 

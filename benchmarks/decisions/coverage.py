@@ -20,7 +20,7 @@ import yaml
 from benchmarks.decisions.simulation import CORRELATIONS, Array, Misses, draw_day_values, format_share, measure_cases
 from pipelines.evaluation.gates import Policy, combine_outcomes
 from pipelines.evaluation.gates.holdout import Holdout
-from pipelines.evaluation.gates.judge import Evidence, judge
+from pipelines.evaluation.gates.judge import JudgedData, judge
 from pipelines.evaluation.statistics import bootstrap
 from pipelines.evaluation.statistics.mcnemar import run_mcnemar_test
 from pipelines.evaluation.statistics.weighted import compute_metric
@@ -113,7 +113,7 @@ def _measure_verdicts(dependence: str, days: int, noise: Noise) -> dict[str, str
     for number in range(VERDICTS):
         random = np.random.default_rng([days, number, 1])
         holdout = build_holdout(simulate(noise, days, ROWS_PER_DAY[days], CORRELATIONS[dependence], random), random)
-        checks = judge(Evidence(holdout), policy).checks
+        checks = judge(JudgedData(holdout), policy).checks
         for check in checks:
             outcome_counts.setdefault(check.name, Counter())[check.outcome] += 1
         # The check by McNemar's test is the one with "correctly" in its name.

@@ -26,7 +26,7 @@ from pipelines.dataset import Task
 from pipelines.evaluation.gates import Policy, combine_outcomes
 from pipelines.evaluation.gates.estimates import estimate_metric
 from pipelines.evaluation.gates.holdout import Holdout
-from pipelines.evaluation.gates.judge import Evidence, judge
+from pipelines.evaluation.gates.judge import JudgedData, judge
 from pipelines.evaluation.gates.policy import Comparison, Slices
 from pipelines.evaluation.gates.quality import check_against_baselines, check_against_champion
 from pipelines.evaluation.gates.task_policy import DEFAULTS, complete_policy
@@ -186,7 +186,7 @@ def measure_verdicts(simulation: Simulation, choose: ChooseCandidate, days: int,
     outcomes: Counter[str] = Counter()
     for number in range(simulation.verdicts):
         holdout = simulation.simulate(choose, days, correlation, np.random.default_rng([days, number, 1]))
-        outcomes[combine_outcomes(judge(Evidence(holdout), simulation.policy).checks)] += 1
+        outcomes[combine_outcomes(judge(JudgedData(holdout), simulation.policy).checks)] += 1
     return outcomes
 
 

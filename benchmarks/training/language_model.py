@@ -27,7 +27,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from pipelines.planning.memory import Setup, TrainingMemory, estimate_training
+from pipelines.planning.memory import TrainingMemory, TrainingSetup, estimate_training
 from pipelines.planning.sizes import DecoderSize
 from pipelines.planning.training_time import count_attention_flops, count_token_flops, estimate_training_s
 
@@ -85,7 +85,7 @@ def run() -> dict[str, Any] | None:
         "GFLOP/s of a multiplication of matrices": round(peak_flops / 1e9, 1),
     }
     for rank, is_recomputed in product((0, RANK), (False, True)):
-        setup = Setup("fp32", "fp32", rank=rank, is_recomputed=is_recomputed)
+        setup = TrainingSetup("fp32", "fp32", rank=rank, is_recomputed=is_recomputed)
         row = f"{'LoRA' if rank else 'full'}, {'gradient checkpointing' if is_recomputed else 'activations kept'}"
         measurement = measure(setup, device)
         seconds[row] = measurement.step_s
@@ -106,7 +106,7 @@ def compare_memory(row: str, measurement: Measurement, estimate: TrainingMemory)
     return facts
 
 
-def compare_time(row: str, step_s: float, peak_flops: float, setup: Setup) -> dict[str, float]:
+def compare_time(row: str, step_s: float, peak_flops: float, setup: TrainingSetup) -> dict[str, float]:
     """Return GFLOP of a step, the share of the machine's peak, and the seconds at the peak."""
     token_flops = count_token_flops(
         SIZE.parameters - SIZE.vocabulary * SIZE.hidden,  # the embeddings are looked up, not multiplied
@@ -145,7 +145,7 @@ def time_call(call: Callable[[], object], device: Any) -> float:
     return read_clock() - start_s
 
 
-def measure(setup: Setup, device: Any) -> Measurement:
+def measure(setup: TrainingSetup, device: Any) -> Measurement:
     """Train the model for some steps in one way, and measure tensors, peak and time."""
     gc.collect()
     model, optimizer, step = prepare(setup, device)
@@ -161,7 +161,7 @@ def measure(setup: Setup, device: Any) -> Measurement:
     return Measurement(parts, measure_peak(model, optimizer, step, device), step_s)
 
 
-def prepare(setup: Setup, device: Any) -> tuple[Any, Any, Callable[[], None]]:
+def prepare(setup: TrainingSetup, device: Any) -> tuple[Any, Any, Callable[[], None]]:
     """Return the model, its optimizer, and the function that makes a step, with the calls of the language template."""
     import torch
     from transformers import AutoModelForCausalLM, LlamaConfig

@@ -23,6 +23,10 @@ TRAINING_JOB_PREFIX = "AWSBatch"
 """How the names of AWS Batch's training jobs begin."""
 NAME_MAX_CHARS = 63
 """SageMaker's limit for the name of a training job."""
+ATTEMPT_KEYS = {"current_attempt": "current", "latest_attempt": "last"}
+"""Maps each field of `ServiceJob` with an attempt to its key in the stored JSON."""
+ATTEMPT_LIST_KEYS = {"ended_attempts": "attempts", "preempted_attempts": "preempted"}
+"""Maps each field of `ServiceJob` with several attempts to its key in the stored JSON."""
 
 
 class StopCause(StrEnum):
@@ -84,10 +88,10 @@ class ServiceJob(StoredRecord):
         status: SUBMITTED, RUNNABLE, SCHEDULED, STARTING, RUNNING, SUCCEEDED or FAILED.
         status_reason: statusReason; "" without one.
         is_terminated: Whether it was terminated: by a client, by a time limit, or with its queue or its quota share.
-        current: The attempt that has instances now; None while the job waits, and after the job's end.
-        last: The latest attempt, running or ended; None before the first attempt.
-        attempts: The attempts that ended, except for those in `preempted`.
-        preempted: The attempts that were preempted.
+        current_attempt: The attempt that has instances now; None while the job waits, and after the job's end.
+        latest_attempt: The latest attempt, running or ended; None before the first attempt.
+        ended_attempts: The attempts that ended, except for those in `preempted_attempts`.
+        preempted_attempts: The attempts that were preempted.
         started_ms: When the first attempt started; None before.
         stopped_ms: When the job ended; None before.
     """
@@ -103,10 +107,10 @@ class ServiceJob(StoredRecord):
     status: str = SUBMITTED
     status_reason: str = ""
     is_terminated: bool = False
-    current: Attempt | None = None
-    last: Attempt | None = None
-    attempts: list[Attempt] = field(default_factory=list)
-    preempted: list[Attempt] = field(default_factory=list)
+    current_attempt: Attempt | None = None
+    latest_attempt: Attempt | None = None
+    ended_attempts: list[Attempt] = field(default_factory=list)
+    preempted_attempts: list[Attempt] = field(default_factory=list)
     started_ms: int | None = None
     stopped_ms: int | None = None
 
@@ -114,15 +118,16 @@ class ServiceJob(StoredRecord):
     def load(cls, text: str) -> Self:
         """Return the job that `dump` wrote as JSON."""
         content = json.loads(text)
-        for name in ("current", "last"):
-            content[name] = Attempt.load(content[name])
-        for name in ("attempts", "preempted"):
-            content[name] = [Attempt.load(item) for item in content[name]]
+        for name, key in ATTEMPT_KEYS.items():
+            content[name] = Attempt.load(content.pop(key))
+        for name, key in ATTEMPT_LIST_KEYS.items():
+            content[name] = [Attempt.load(item) for item in content.pop(key)]
         return cls(**content)
 
     def dump(self) -> str:
         """Return the job as JSON."""
-        return json.dumps(asdict(self))
+        keys = {**ATTEMPT_KEYS, **ATTEMPT_LIST_KEYS}
+        return json.dumps({keys.get(name, name): value for name, value in asdict(self).items()})
 
     @property
     def key(self) -> str:
@@ -144,6 +149,6 @@ class ServiceJob(StoredRecord):
 
         The same attempt always has the same name: after a killed server, the next one does not start it again.
         """
-        earlier_attempts = len(self.attempts) + len(self.preempted)
+        earlier_attempts = len(self.ended_attempts) + len(self.preempted_attempts)
         digits = md5(f"{self.id}/{earlier_attempts}".encode(), usedforsecurity=False).hexdigest()
         return f"{TRAINING_JOB_PREFIX}{base_name[: NAME_MAX_CHARS - len(TRAINING_JOB_PREFIX) - len(digits)]}{digits}"

@@ -48,7 +48,7 @@ def begin_attempt(batch: BatchQueues, owner: Owner, job: ServiceJob, environment
     """
     name = job.build_training_job_name(read_base_name(parse_payload(job.request["serviceRequestPayload"]), job.name))
     attempt = Attempt(name, batch.training_jobs.build_arn(owner, name), environment, batch.now_ms)
-    job.current = job.last = attempt
+    job.current_attempt = job.latest_attempt = attempt
     job.status, job.status_reason = SCHEDULED, ""
     batch.save_job(owner, job)
     log.info("service job %s: starts the training job %s", job.name, name)
@@ -57,7 +57,7 @@ def begin_attempt(batch: BatchQueues, owner: Owner, job: ServiceJob, environment
 
 def update_from_training_job(batch: BatchQueues, owner: Owner, job: ServiceJob) -> None:
     """Update a job from its training job: create a missing training job, stop it if requested, and store its end."""
-    attempt = job.current
+    attempt = job.current_attempt
     if attempt is None:
         return
     training_job = batch.training_jobs.find(owner, attempt.training_job)
@@ -71,7 +71,7 @@ def update_from_training_job(batch: BatchQueues, owner: Owner, job: ServiceJob) 
 
 def stop_attempt(batch: BatchQueues, owner: Owner, job: ServiceJob, cause: StopCause, reason: str) -> None:
     """Stop the training job of a service job. If it is stopping already, only the cause TERMINATED has an effect."""
-    attempt = job.current
+    attempt = job.current_attempt
     if attempt is None or (attempt.stop_cause is not None and cause is not StopCause.TERMINATED):
         return
     log.info("service job %s: stops the training job %s (%s)", job.name, attempt.training_job, cause)
@@ -88,7 +88,7 @@ def terminate(batch: BatchQueues, owner: Owner, job: ServiceJob, reason: str) ->
     if job.is_final:
         return
     job.is_terminated = True
-    if job.current is None:
+    if job.current_attempt is None:
         _end_job(batch, owner, job, FAILED, reason, batch.now_ms)
     else:
         stop_attempt(batch, owner, job, StopCause.TERMINATED, reason)
@@ -97,7 +97,7 @@ def terminate(batch: BatchQueues, owner: Owner, job: ServiceJob, reason: str) ->
 def count_preemptions_left(job: ServiceJob) -> float:
     """Return how many more times a job can be preempted and wait again; infinity without a limit."""
     limit = job.request.get("preemptionConfiguration", {}).get("preemptionRetriesBeforeTermination")
-    return float("inf") if limit is None else limit - len(job.preempted)
+    return float("inf") if limit is None else limit - len(job.preempted_attempts)
 
 
 def _create_training_job(batch: BatchQueues, owner: Owner, job: ServiceJob, attempt: Attempt) -> None:
@@ -150,8 +150,8 @@ def _end_attempt(
     else:
         reason = f"{STATUS_PREFIX}{training_job.record.transitions[-1].message}"
     if training_job.status is Status.COMPLETED:  # even if a stop was requested: it came too late
-        attempt.stopped_ms, attempt.reason, job.current = stopped_ms, reason, None
-        job.attempts.append(attempt)
+        attempt.stopped_ms, attempt.reason, job.current_attempt = stopped_ms, reason, None
+        job.ended_attempts.append(attempt)
         return _end_job(batch, owner, job, SUCCEEDED, reason, stopped_ms)
     _end_unsuccessful_attempt(batch, owner, job, attempt, stopped_ms, reason)
 
@@ -160,15 +160,15 @@ def _end_unsuccessful_attempt(
     batch: BatchQueues, owner: Owner, job: ServiceJob, attempt: Attempt, stopped_ms: int, reason: str
 ) -> None:
     """End an attempt that did not complete. The job waits for another attempt, or fails."""
-    attempt.stopped_ms, attempt.reason, job.current = stopped_ms, reason, None
+    attempt.stopped_ms, attempt.reason, job.current_attempt = stopped_ms, reason, None
     if attempt.stop_cause is StopCause.PREEMPTED:
         can_continue = count_preemptions_left(job) > 0
-        job.preempted.append(attempt)
+        job.preempted_attempts.append(attempt)
     else:
-        job.attempts.append(attempt)
+        job.ended_attempts.append(attempt)
         has_failed_by_itself = attempt.stop_cause is None
         can_continue = has_failed_by_itself and should_retry(
-            job.request.get("retryStrategy"), len(job.attempts), reason
+            job.request.get("retryStrategy"), len(job.ended_attempts), reason
         )
     if not can_continue:
         return _end_job(batch, owner, job, FAILED, attempt.stop_reason or reason, stopped_ms)

@@ -28,8 +28,8 @@ def list_capacities(batch: BatchQueues, owner: Owner) -> dict[str, Capacity]:
         for item in batch.tables.environments.list_all(owner)
     }
     for job in batch.tables.jobs.list_all(owner):
-        if job.current is not None and job.current.environment in capacities:
-            capacities[job.current.environment].reserve(build_queue_job(job))
+        if job.current_attempt is not None and job.current_attempt.environment in capacities:
+            capacities[job.current_attempt.environment].reserve(build_queue_job(job))
     return capacities
 
 
@@ -51,7 +51,7 @@ class QueuePlanner:
         self._batch, self._owner, self._queue = batch, owner, queue
         self._jobs, self._policy = jobs, batch.tables.find_policy(owner, queue)
         self.waiting = [build_queue_job(job) for job in jobs if is_waiting(job)]
-        self.running = [build_queue_job(job) for job in jobs if job.current is not None]
+        self.running = [build_queue_job(job) for job in jobs if job.current_attempt is not None]
 
     def plan(self, capacities: Mapping[str, Capacity]) -> Plan:
         """Return the jobs to start and to preempt now. Started jobs reduce the capacities."""
@@ -81,14 +81,14 @@ class QueuePlanner:
         return [
             PastUse(job.share, job.instances, attempt.scheduled_ms / 1_000, attempt.stopped_ms / 1_000)
             for job in self._jobs
-            for attempt in job.attempts
+            for attempt in job.ended_attempts
             if attempt.stopped_ms is not None and attempt.stopped_ms / 1_000 > window_begin_s
         ]
 
 
 def build_queue_job(job: ServiceJob) -> QueueJob:
     """Convert a stored service job to the form that the scheduling rules use."""
-    attempt: Attempt | None = job.current
+    attempt: Attempt | None = job.current_attempt
     return QueueJob(
         job.id,
         job.number,

@@ -98,7 +98,7 @@ class BatchScheduler:
             raise
         except Exception as error:  # clients would wait forever for a job without an end
             log.exception("service job %s: internal error", job.name)
-            job.status, job.current = FAILED, None
+            job.status, job.current_attempt = FAILED, None
             job.status_reason, job.stopped_ms = f"{type(error).__name__}: {error}", self._batch.now_ms
             self._batch.save_job(owner, job)
 

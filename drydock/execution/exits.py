@@ -18,7 +18,7 @@ class CommandExit:
 
     exit_code: int
     ended_at: datetime
-    by_itself: bool = True
+    ended_by_itself: bool = True
     """False if SIGKILL ended the command."""
 
 
@@ -32,7 +32,9 @@ def read_command_exit(trees: Sequence[HostTree]) -> CommandExit | None:
         If a host failed, the end of the host that failed first. Otherwise the end of the host that ended last. None if
         no host failed and at least one host has not ended by itself.
     """
-    exits = [host_exit if host_exit and host_exit.by_itself else None for host_exit in map(_read_exit_file, trees)]
+    exits = [
+        host_exit if host_exit and host_exit.ended_by_itself else None for host_exit in map(_read_exit_file, trees)
+    ]
     if failed_exits := [host_exit for host_exit in exits if host_exit and host_exit.exit_code]:
         return min(failed_exits, key=lambda host_exit: host_exit.ended_at)
     recorded_exits = [host_exit for host_exit in exits if host_exit]
@@ -49,7 +51,7 @@ def find_first_failure(trees: Sequence[HostTree]) -> str:
     """
     exits = {tree.host: _read_exit_file(tree) for tree in trees}
     failures = {host: host_exit for host, host_exit in exits.items() if host_exit and host_exit.exit_code}
-    return min(failures, key=lambda host: (failures[host].by_itself, failures[host].ended_at), default="")
+    return min(failures, key=lambda host: (failures[host].ended_by_itself, failures[host].ended_at), default="")
 
 
 def _read_exit_file(tree: HostTree) -> CommandExit | None:

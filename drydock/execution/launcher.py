@@ -101,7 +101,7 @@ def wait_for_exit(child: int, folder: int, name: str) -> int:
     return code
 
 
-def record_exit(code: int, by_itself: bool, folder: int, name: str) -> None:
+def record_exit(code: int, ended_by_itself: bool, folder: int, name: str) -> None:
     """Write the exit code, the time, and whether the command ended by itself, to a file atomically.
 
     Raises:
@@ -110,7 +110,7 @@ def record_exit(code: int, by_itself: bool, folder: int, name: str) -> None:
     new_name = f"{name}.new"
     file = os.open(new_name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600, dir_fd=folder)
     try:
-        content = f'{{"exit_code": {code}, "ended_at": {time.time()}, "by_itself": {str(by_itself).lower()}}}'
+        content = f'{{"exit_code": {code}, "ended_at": {time.time()}, "by_itself": {str(ended_by_itself).lower()}}}'
         os.write(file, content.encode())
     finally:
         os.close(file)

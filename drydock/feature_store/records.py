@@ -83,7 +83,7 @@ class FeatureRecords:
             )
             return cursor.rowcount > 0
 
-    def erase(self, owner: Owner, group: str, identifier: str, event_time: int) -> bool:
+    def delete_permanently(self, owner: Owner, group: str, identifier: str, event_time: int) -> bool:
         """Delete a record and its event time. Idempotent.
 
         Returns:

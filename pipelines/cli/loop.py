@@ -55,7 +55,7 @@ def show_status(
 ) -> None:
     """Show the answer of each guard, and whether drift would start a training as of a date. Changes nothing."""
     from pipelines.lake import Lake
-    from pipelines.loop.answers import Question, ask_guards
+    from pipelines.loop.ask_guards import TrainingQuestion, ask_guards
     from pipelines.loop.journal import Journal
     from pipelines.steps.guard import GuardSpec
 
@@ -69,7 +69,7 @@ def show_status(
         "drifted_columns": drifted_columns,
     }
     spec = GuardSpec.parse({**params.load_section(settings().project, "guard", model), **values}, "loop status")
-    question = Question(model, model_dataset, spec.as_of, spec.policy, spec.drifted_columns)
+    question = TrainingQuestion(model, model_dataset, spec.as_of, spec.policy, spec.drifted_columns)
     answers = ask_guards(question, Journal.open().read_state(model), Lake.open())
     for guard, hold_back in answers.items():
         end_text = f" (until {hold_back.until})" if hold_back and hold_back.until else ""

@@ -76,7 +76,7 @@ def check_aliases(
 
     policy = params.load_section(settings().project, "promote", model).get("moved_by_hand", "put_back")
     keeps_alias = keep or (policy == "keep" and not put_back)
-    write_line(f"{model}: {reconcile(Registry.open(), Journal.open(), model, keep=keeps_alias)}")
+    write_line(f"{model}: {reconcile(Registry.open(), Journal.open(), model, keeps_alias=keeps_alias)}")
 
 
 @app.command("retire")

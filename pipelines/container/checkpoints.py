@@ -78,19 +78,22 @@ class Checkpoints:
         folder: folder of the checkpoints; created if it does not exist.
         identity: everything that determines the training (hyperparameters, digests of the data), as JSON values. Only
             a checkpoint of a training with equal values is restored.
-        keep: number of checkpoints to keep, at least 1. SageMaker deletes in S3 what is deleted here, perhaps before
-            it has copied the next checkpoint. So keep more than 2 if checkpoints are seconds apart.
+        max_checkpoints: number of checkpoints to keep, at least 1. SageMaker deletes in S3 what is deleted here,
+            perhaps before it has copied the next checkpoint. So keep more than 2 if checkpoints are seconds apart.
         every_s: longest work between two checkpoints, seconds; 0 for a checkpoint after each step.
 
     Raises:
-        ValueError: `keep` or `every_s` is out of range.
+        ValueError: `max_checkpoints` or `every_s` is out of range.
         OSError: the folder cannot be written.
     """
 
-    def __init__(self, folder: Path, identity: Mapping[str, Any], keep: int = 2, every_s: float = 30.0) -> None:
-        if keep < 1 or not every_s >= 0:
-            raise ValueError(f"keep is at least 1 and every_s at least 0, not {keep} and {every_s}")
-        self.folder, self.keep = folder.absolute(), keep
+    def __init__(
+        self, folder: Path, identity: Mapping[str, Any], max_checkpoints: int = 2, every_s: float = 30.0
+    ) -> None:
+        if max_checkpoints < 1 or not every_s >= 0:
+            values = f"{max_checkpoints} and {every_s}"
+            raise ValueError(f"max_checkpoints is at least 1 and every_s at least 0, not {values}")
+        self.folder, self.max_checkpoints = folder.absolute(), max_checkpoints
         self._digest = compute_digest(identity)
         self.folder.mkdir(parents=True, exist_ok=True)
         self._temporary = choose_temporary_folder(self.folder) / f".{self.folder.name}.making"
@@ -121,7 +124,7 @@ class Checkpoints:
             for own_step in sorted(_list_steps(self.folder))
             if self._is_own(self.folder / _format_file_name(own_step))
         ]
-        kept_steps = [own_step for own_step in own_steps if own_step <= step][-self.keep :]
+        kept_steps = [own_step for own_step in own_steps if own_step <= step][-self.max_checkpoints :]
         for own_step in own_steps:
             if own_step not in kept_steps:  # later steps are damaged files that `restore` skipped
                 (self.folder / _format_file_name(own_step)).unlink(missing_ok=True)

@@ -38,12 +38,12 @@ class Hosts:
 
     Attributes:
         names: names of all hosts; the first is the one that writes the model. They resolve to addresses.
-        current: name of this host.
+        current_name: name of this host.
         job: name of the job. The port is derived from it, so that two jobs on one machine use different ports.
     """
 
     names: Sequence[str]
-    current: str
+    current_name: str
     job: str
 
     @property
@@ -54,7 +54,7 @@ class Hosts:
     @property
     def index(self) -> int:
         """Position of this host in `names`, from 0."""
-        return list(self.names).index(self.current)
+        return list(self.names).index(self.current_name)
 
     @property
     def is_first(self) -> bool:
@@ -76,7 +76,7 @@ class Hosts:
                     raise HostsError(f"the name of the host {self.names[0]} does not resolve: {error}.") from None
             time.sleep(PAUSE_S)
 
-    def share(self, text: str, identity: str) -> str:
+    def share_text(self, text: str, identity: str) -> str:
         """Return on each host the text that the first host passes. Each host waits for all others.
 
         Args:
@@ -91,7 +91,7 @@ class Hosts:
     def _serve(self, text: str, identity: str) -> str:
         """On the first host, wait until all other hosts have connected, and send them the text; return the text."""
         deadline = time.monotonic() + WAIT_S
-        missing_names, problem = set(self.names) - {self.current}, ""
+        missing_names, problem = set(self.names) - {self.current_name}, ""
         connections: list[IO[str]] = []
         # create_server sets SO_REUSEADDR: a job that resumes on this machine finds its port free again.
         with socket.create_server((self.find_address(), self._port), backlog=self.count) as server:
@@ -112,7 +112,7 @@ class Hosts:
                 missing_names.discard(name)
                 connections.append(stream)
                 if other_identity != identity:
-                    problem = f"the host {name} has other data or other hyperparameters than {self.current}."
+                    problem = f"the host {name} has other data or other hyperparameters than {self.current_name}."
         answer = f"{json.dumps({'text': text, 'problem': problem})}\n"
         for other_stream in connections:
             with suppress(OSError), other_stream:
@@ -130,7 +130,7 @@ class Hosts:
                 socket.create_connection((address, self._port), REQUEST_S) as connection,
             ):
                 stream = connection.makefile("rw", encoding="utf-8", errors="replace")
-                stream.write(f"{self.current} {identity}\n")
+                stream.write(f"{self.current_name} {identity}\n")
                 stream.flush()
                 connection.settimeout(WAIT_S)  # the answer comes when all other hosts have connected
                 answer = json.loads(_read_line(stream))

@@ -46,8 +46,8 @@ def charge_jobs(jobs: Sequence[Job], purpose: JobPurpose) -> list[Charge]:
         The charges in the ledger, in the order of `jobs`.
 
     Raises:
-        DataError: a job has not ended, so a retry can help once it has ended; or its instance type has no known price,
-            so a retry cannot help.
+        DataError: one of `jobs` describes a job that has not ended, or an instance type has no known price. Then no job
+            is charged. A retry cannot help.
         ServiceError: prices come from AWS, and AWS does not answer. A retry can help.
         ConflictError: other writers kept changing the ledger. A retry can help.
     """

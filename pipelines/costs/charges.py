@@ -167,7 +167,8 @@ def compute_charge(job: Job, price: Price) -> Charge:
         price: on-demand price of its instance type.
 
     Raises:
-        DataError: the job has not ended, so its cost is not known yet. A retry can help once it has ended.
+        DataError: `job` describes a job that has not ended. A retry cannot help: read its description again after its
+            end.
     """
     if job.status not in FINAL_STATUSES:
         raise DataError(f"{job.name} is {job.status}: only an ended job can be charged.", "Wait until it has ended.")

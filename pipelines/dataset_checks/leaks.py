@@ -15,7 +15,7 @@ from pipelines.evaluation.gates.leakage import compute_concordance_alone
 from pipelines.features import building
 from pipelines.features.label_column import compute_labels
 
-MAX_SOLO_AUC = 0.99
+MAX_SINGLE_FEATURE_AUC = 0.99
 """Largest AUC (in a regression, concordance) of one feature with the label. A feature with a larger value contains the
 label. In a few days with few rows of one label, a good feature may have 0.98."""
 LEAK = "leak"
@@ -44,11 +44,11 @@ def find_leaks(dataset: Dataset, rows: pa.Table, known_before: Collection[str] =
             lines.append(f"a feature is computed from {column}, which is known later")
     frame = building.build_features(dataset, ibis.memtable(rows)).order_by(*dataset.key).to_pandas()
     for name in dataset.features:
-        solo_auc = max(
-            (_compute_solo_auc(frame[name], target, has_label) for target, has_label in _list_targets(dataset, frame))
-        )
-        if solo_auc > MAX_SOLO_AUC and name not in known_before:
-            lines.append(f"{name} alone predicts the label with {solo_auc:.3f}; at most {MAX_SOLO_AUC} is plausible")
+        targets = _list_targets(dataset, frame)
+        auc = max(_compute_feature_auc(frame[name], target, has_label) for target, has_label in targets)
+        if auc > MAX_SINGLE_FEATURE_AUC and name not in known_before:
+            text = f"{name} alone predicts the label with {auc:.3f}"
+            lines.append(f"{text}; at most {MAX_SINGLE_FEATURE_AUC} is plausible")
     return lines
 
 
@@ -84,5 +84,5 @@ def _list_targets(dataset: Dataset, frame: pd.DataFrame) -> Iterator[tuple[np.nd
         yield (label == value).fillna(False).astype(float).to_numpy(), has_label
 
 
-def _compute_solo_auc(values: pd.Series, target: np.ndarray, has_label: np.ndarray) -> float:
+def _compute_feature_auc(values: pd.Series, target: np.ndarray, has_label: np.ndarray) -> float:
     return compute_concordance_alone(target[has_label], values[has_label].reset_index(drop=True))

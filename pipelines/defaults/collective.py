@@ -61,7 +61,7 @@ def find_group(hosts: Hosts, identity: str) -> Group:
         tracker = RabitTracker(hosts.count, hosts.find_address(), sortby="task", timeout=JOIN_S)
         tracker.start()
     try:
-        address = hosts.share(json.dumps(tracker.worker_args() if tracker else {}), identity)
+        address = hosts.share_text(json.dumps(tracker.worker_args() if tracker else {}), identity)
     except BaseException:
         _free(tracker)
         raise

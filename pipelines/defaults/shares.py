@@ -42,7 +42,7 @@ def make_train_matrix(schema: Schema, rows: pd.DataFrame, hosts: Hosts, parts: M
                 "the channel train is ShardedByS3Key, but the step `divide` did not write it. Make it FullyReplicated, "
                 "or give the operator the folder of the features: it divides them."
             )
-        sys.stdout.write(f"host {hosts.current} has {len(rows)} of {parts['rows']} rows, from S3\n")
+        sys.stdout.write(f"host {hosts.current_name} has {len(rows)} of {parts['rows']} rows, from S3\n")
         return schema.to_matrix(rows)
     matrix = schema.to_matrix(rows)
     if hosts.count == 1:
@@ -50,7 +50,7 @@ def make_train_matrix(schema: Schema, rows: pd.DataFrame, hosts: Hosts, parts: M
     share = rows.iloc[hosts.index :: hosts.count]
     if len(rows) < hosts.count:
         raise InvalidInput(f"the channel train has {len(rows)} rows for {hosts.count} hosts: use fewer hosts.")
-    sys.stdout.write(f"host {hosts.current} has {len(share)} of {len(rows)} rows\n")
+    sys.stdout.write(f"host {hosts.current_name} has {len(share)} of {len(rows)} rows\n")
     return schema.to_matrix(share, bins_of=matrix)
 
 

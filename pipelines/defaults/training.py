@@ -44,6 +44,10 @@ SCORES_FILE = "scores.parquet"
 """Output file with the scores of validation rows. The gate compares them with the scores of the served model."""
 SCORED_ROWS = 1_000
 """Number of validation rows in `SCORES_FILE`."""
+QUANTILES_ON_HOSTS = (
+    "quantiles on several hosts: xgboost sets each leaf to the mean of the hosts' quantiles, so the model is about as "
+    "good as that of one host, but not the same\n"
+)
 CHANGEABLE_HYPERPARAMETERS = ("checkpoint_s", "checkpoint_rounds", "keep_checkpoints", "verbose_eval")
 """Hyperparameters that do not influence the model: they may change between an interruption and the restart."""
 
@@ -83,6 +87,8 @@ class Training:
         """
         group = collective.find_group(self.hosts, compute_digest(self.inputs))
         self.stop_signal.defer()
+        if self.args.quantiles and self.hosts.count > 1 and self.hosts.is_first:
+            sys.stdout.write(QUANTILES_ON_HOSTS)
         with collective.join(group):
             check_row_count(self.hosts, self.train_matrix.num_row(), self.parts)
             booster, state = self._restore_or_create()

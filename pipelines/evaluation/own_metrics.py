@@ -38,7 +38,7 @@ def make_metric(function: Callable[..., float], *, greater_is_better: bool, task
     """
     takes_weights = WEIGHT in signature(function).parameters
 
-    def make(label: Array, score: Array) -> WeightedMetric:
+    def build(label: Array, score: Array) -> WeightedMetric:
         labels = label.astype(np.float64) if label.dtype == bool else label
 
         def compute(weights: Array) -> float:
@@ -50,7 +50,7 @@ def make_metric(function: Callable[..., float], *, greater_is_better: bool, task
 
         return lambda weights: np.array([compute(draw) for draw in weights])
 
-    return Metric(make, greater_is_better, task)
+    return Metric(build, greater_is_better, task)
 
 
 def load_own_metrics(dataset: Dataset) -> Mapping[str, Metric]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # ibis takes half a second to import, and most datasets do no
     import pyarrow as pa
     from duckdb import DuckDBPyConnection
 
-HINT = "Correct label.py of the dataset."
+LABEL_HINT = "Correct label.py of the dataset."
 """What to do if the label cannot be computed."""
 
 
@@ -136,10 +136,10 @@ def build_label(dataset: Dataset, rows: ibis.Table) -> ibis.Column:
         label = function(rows)
     except Exception as error:  # the function may raise any error, and ibis has several for a missing column
         text = " ".join(str(error).split())[:300].rstrip(".")
-        raise DataError(f"the label of {dataset.name} cannot be computed: {text}.", HINT) from None
+        raise DataError(f"the label of {dataset.name} cannot be computed: {text}.", LABEL_HINT) from None
     problem = find_label_problem(dataset, rows, label)
     if problem:
-        raise DataError(f"the label {dataset.label} of {dataset.name} {problem}.", HINT)
+        raise DataError(f"the label {dataset.label} of {dataset.name} {problem}.", LABEL_HINT)
     check_type(dataset, label.type().to_pyarrow())
     return label
 

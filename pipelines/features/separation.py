@@ -13,7 +13,7 @@ UNKNOWN_VALUES = (ops.Subquery, ops.Unnest, ops.Impure, ops.ScalarUDF)
 """Values that can depend on other rows without a window function, add rows, or change from one call to the next."""
 
 
-def separate_rows(table: ibis.Table, number: str) -> ibis.Table | None:
+def separate_rows(table: ibis.Table, row_number_column: str) -> ibis.Table | None:
     """Return the expression in which each row has the values that it would have without the other rows.
 
     A window function gets the row's number as a further column of its groups, so that each row is a group of its own.
@@ -21,7 +21,7 @@ def separate_rows(table: ibis.Table, number: str) -> ibis.Table | None:
 
     Args:
         table: expression on one unbound table.
-        number: column with a different value in each row. All steps of the expression keep it.
+        row_number_column: column with a different value in each row. All steps of the expression keep it.
 
     Returns:
         The expression; None if it has an operation for which this cannot be guaranteed.
@@ -29,24 +29,25 @@ def separate_rows(table: ibis.Table, number: str) -> ibis.Table | None:
     node = table.op()
     if not all(isinstance(relation, KNOWN_RELATIONS) for relation in node.find(ops.Relation)):
         return None
-    if node.find(UNKNOWN_VALUES) or not all(number in relation.schema for relation in node.find(ops.Relation)):
+    has_column = all(row_number_column in relation.schema for relation in node.find(ops.Relation))
+    if node.find(UNKNOWN_VALUES) or not has_column:
         return None
-    new_node = node.replace(lambda node, values: _separate(node, values, number))
+    new_node = node.replace(lambda node, values: _separate(node, values, row_number_column))
     # A reduction or an analytic function outside a window reads all rows, so the result is unknown.
     windows = new_node.find(ops.WindowFunction)
     functions_in_windows = {window.func for window in windows}
-    has_number = all(any(_is_field(column, number) for column in window.group_by) for window in windows)
+    has_number = all(any(_is_field(column, row_number_column) for column in window.group_by) for window in windows)
     functions = new_node.find((ops.Reduction, ops.Analytic))
     is_known = has_number and all(function in functions_in_windows for function in functions)
     return new_node.to_expr() if is_known else None
 
 
-def _separate(node: Any, values: dict[str, Any] | None, number: str) -> Any:
+def _separate(node: Any, values: dict[str, Any] | None, row_number_column: str) -> Any:
     """Return a node with these values; in a projection, the windows get the number as a column of their groups."""
     node = node.__recreate__(values) if values else node
     if not isinstance(node, ops.Project):
         return node
-    column = ops.Field(node.parent, number)
+    column = ops.Field(node.parent, row_number_column)
     return ops.Project(node.parent, {name: _separate_windows(value, column) for name, value in node.values.items()})
 
 

@@ -58,7 +58,7 @@ class Commit:
     rows: int = 0
     """Rows of the partition."""
     changes: ChangeCounts = ChangeCounts()
-    columns: Sequence[str] = ()
+    column_changes: Sequence[str] = ()
     """Changes of the table's columns by this write, one line for each changed column."""
 
 

@@ -69,8 +69,8 @@ class EventTable(ABC, Generic[E, S]):
             ConflictError: the lake's catalog stayed locked. A retry can help.
         """
         if lake:
-            return cls(lake.get_month_table(cls.table, cls.columns, keeps_snapshots=False))
-        months = MonthTable(cls.table, cls.columns, keeps_snapshots=False)
+            return cls(lake.get_month_table(cls.table, cls.columns, keeps_old_snapshots=False))
+        months = MonthTable(cls.table, cls.columns, keeps_old_snapshots=False)
         months.create()
         return cls(months)
 

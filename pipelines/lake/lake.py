@@ -276,19 +276,19 @@ class Lake:
         files = views.list_data_files(old_scan)
         has_rows, has_same_digest = bool(files), history.find_digest(table, partition) == new_files.digest
         is_intact = has_rows and has_same_digest and views.have_digest(table.io, files, new_files.digest)
-        if is_intact and not plan.describe():
+        column_changes = plan.describe()
+        if is_intact and not column_changes:
             return _report_unchanged_partition(table, partition, new_files)
-        changes = (
-            differences.count_changes(old_scan, new_files, key, ignored_columns)
-            if has_rows
-            else ChangeCounts(added=new_files.rows)
-        )
+        changes = ChangeCounts(added=new_files.rows)
+        if has_rows:
+            changes = differences.count_changes(old_scan, new_files, key, ignored_columns)
         is_damaged = has_rows and has_same_digest and not is_intact  # then the files are replaced by equal rows
-        if not changes and not plan.describe() and not is_damaged:
+        if not changes and not column_changes and not is_damaged:
             return _report_unchanged_partition(table, partition, new_files)
         properties = build_properties(partition, new_files)
         snapshot = commit_new_files(table, new_files, row_filter if has_rows else None, properties, plan.apply)
-        return Commit(snapshot.snapshot_id, changed=True, rows=new_files.rows, changes=changes, columns=plan.describe())
+        rows = new_files.rows
+        return Commit(snapshot.snapshot_id, changed=True, rows=rows, changes=changes, column_changes=column_changes)
 
 
 def _report_unchanged_partition(table: Table, partition: Partition, new_files: NewFiles) -> Commit:

@@ -86,17 +86,17 @@ class MonthTable:
         name: name of the table.
         schema: columns of the table, with `date`, the first day of the month.
         catalog: the catalog of the table; None: the configured catalog.
-        keeps_snapshots: whether old snapshots are kept. If they are, commits become slower with each snapshot.
+        keeps_old_snapshots: whether old snapshots are kept. If they are, commits become slower with each snapshot.
 
     Raises:
         ConflictError: the lake's catalog stayed locked. A retry can help.
     """
 
     def __init__(
-        self, name: str, schema: pa.Schema, catalog: Catalog | None = None, *, keeps_snapshots: bool = True
+        self, name: str, schema: pa.Schema, catalog: Catalog | None = None, *, keeps_old_snapshots: bool = True
     ) -> None:
         self.name, self.schema, self.catalog = name, schema, catalog or open_catalog()
-        self._keeps_snapshots = keeps_snapshots
+        self._keeps_old_snapshots = keeps_old_snapshots
 
     def create(self) -> None:
         """Create the table, unless it exists. Idempotent.
@@ -148,7 +148,7 @@ class MonthTable:
                 self._add_new_columns()
                 version = self._load()
                 result = change(version)
-        if version.has_committed and not self._keeps_snapshots:
+        if version.has_committed and not self._keeps_old_snapshots:
             version.expire_old_snapshots()
         return result
 

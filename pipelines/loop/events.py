@@ -98,7 +98,7 @@ class Training:
     """Version that the gate judged; two runs that trained the same model share one version."""
 
     @property
-    def is_counted(self) -> bool:
+    def is_counted_by_guards(self) -> bool:
         """Whether the guards count the training. They do not count backfills, which normally promote nothing."""
         return self.trigger != "backfill"
 

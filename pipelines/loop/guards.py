@@ -199,14 +199,18 @@ def find_last_training(history: History, as_of: dt.date) -> Training | None:
 
     Backfills are left out, and so are trainings that failed, because these gave no model.
     """
-    trainings = (training for training in history.trainings.values() if training.is_counted)
+    trainings = (training for training in history.trainings.values() if training.is_counted_by_guards)
     earlier_trainings = [training for training in trainings if training.as_of < as_of and training.outcome != "failed"]
     return max(earlier_trainings, key=lambda training: training.as_of, default=None)
 
 
 def _list_other_trainings(request: Request, history: History) -> Iterator[Training]:
     """Yield all trainings except backfills and the training of the request's run."""
-    return (training for training in history.trainings.values() if training.is_counted and training.run != request.run)
+    return (
+        training
+        for training in history.trainings.values()
+        if training.is_counted_by_guards and training.run != request.run
+    )
 
 
 def _count_days_between(training: Training, request: Request) -> int:

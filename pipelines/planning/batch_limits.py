@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pipelines.errors import SpecError
-from pipelines.planning.inference_memory import Serving, estimate_inference
-from pipelines.planning.memory import BYTES, Setup, estimate_training
+from pipelines.planning.inference_memory import InferenceSetup, estimate_inference
+from pipelines.planning.memory import BYTES, TrainingSetup, estimate_training
 from pipelines.planning.sizes import DecoderSize, require_positive
 
 RESERVE_GB = 2.0
@@ -20,7 +20,7 @@ DEVICE_COUNTS = (2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 LORA_RANK = 16
 """Rank of LoRA that is tried."""
 
-Step = tuple[str, dict[str, Any]]
+PossibleChange = tuple[str, dict[str, Any]]
 """What to change, in words, and as fields with their new values."""
 
 
@@ -73,37 +73,41 @@ def compute_available_gb(device_gb: float, reserve_gb: float = RESERVE_GB) -> fl
     return device_gb - reserve_gb
 
 
-def find_training_batch(size: DecoderSize, sequence: int, setup: Setup, device_gb: float, reserve_gb: float) -> int:
+def find_training_batch(
+    size: DecoderSize, sequence: int, setup: TrainingSetup, device_gb: float, reserve_gb: float
+) -> int:
     """Return the most sequences that a device can train on at once; 0 if not even one fits."""
     return find_largest_batch(lambda batch: _estimate_training_gb(size, sequence, batch, setup), device_gb, reserve_gb)
 
 
-def find_serving_batch(size: DecoderSize, sequence: int, serving: Serving, device_gb: float, reserve_gb: float) -> int:
+def find_serving_batch(
+    size: DecoderSize, sequence: int, serving: InferenceSetup, device_gb: float, reserve_gb: float
+) -> int:
     """Return the most sequences that can be answered at once; 0 if not even one fits."""
     return find_largest_batch(lambda batch: _estimate_serving_gb(size, sequence, batch, serving), device_gb, reserve_gb)
 
 
 def list_training_changes(
-    size: DecoderSize, sequence: int, batch: int, setup: Setup, available_gb: float
+    size: DecoderSize, sequence: int, batch: int, setup: TrainingSetup, available_gb: float
 ) -> list[Change]:
     """Return what would make a training fit: each single change, and each combination, that is enough.
 
     Fewer sequences at once with more accumulation, gradient checkpointing, and sharing (ZeRO) give the same model.
     8-bit Adam and LoRA change how the model is trained. The list is empty if the training fits, or no change is enough.
     """
-    steps: list[Step] = []
+    steps: list[PossibleChange] = []
     if batch > 1:
         steps.append((f"a batch of 1 with {batch} times the accumulation", {"batch": 1}))
     if not setup.is_recomputed:
         steps.append(("gradient checkpointing, which computes a third more", {"is_recomputed": True}))
-    sharing: list[Step] = [
+    sharing: list[PossibleChange] = [
         (f"ZeRO stage {stage} on the {setup.devices} devices", {"stage": stage})
         for stage in range(setup.stage + 1, 4)
         if setup.devices > 1
     ]
     counts = _list_larger_counts(setup.devices)
     sharing += [(f"FSDP on {count} devices", {"stage": 3, "devices": count}) for count in counts]
-    other_steps: list[Step] = [("8-bit Adam", {"optimizer": "adam8bit"})] if setup.optimizer == "adam" else []
+    other_steps: list[PossibleChange] = [("8-bit Adam", {"optimizer": "adam8bit"})] if setup.optimizer == "adam" else []
     other_steps += [] if setup.rank else [(f"LoRA of rank {LORA_RANK}", {"rank": LORA_RANK})]
 
     def measure(values: dict[str, Any]) -> float:
@@ -114,20 +118,20 @@ def list_training_changes(
 
 
 def list_serving_changes(
-    size: DecoderSize, sequence: int, batch: int, serving: Serving, available_gb: float
+    size: DecoderSize, sequence: int, batch: int, serving: InferenceSetup, available_gb: float
 ) -> list[Change]:
     """Return what would make an inference fit: each single change, and each combination, that is enough.
 
     The list is empty if the inference fits, or no change is enough.
     """
-    steps: list[Step] = [("a batch of 1", {"batch": 1})] if batch > 1 else []
-    smaller_steps: list[Step] = [("a cache of int8", {"cache": "int8"})] if BYTES[serving.cache] > 1 else []
+    steps: list[PossibleChange] = [("a batch of 1", {"batch": 1})] if batch > 1 else []
+    smaller_steps: list[PossibleChange] = [("a cache of int8", {"cache": "int8"})] if BYTES[serving.cache] > 1 else []
     smaller_steps += [
         (f"weights of {name}", {"precision": name})
         for name in ("int8", "int4")
         if BYTES[serving.precision] > BYTES[name]
     ]
-    sharing: list[Step] = [
+    sharing: list[PossibleChange] = [
         (f"{count} devices that share the model", {"devices": count})
         for count in _list_larger_counts(serving.devices)
         if size.heads % count == 0
@@ -140,11 +144,11 @@ def list_serving_changes(
     return _choose_changes([[*steps, *sharing], [*steps, *smaller_steps]], measure, available_gb)
 
 
-def _estimate_training_gb(size: DecoderSize, sequence: int, batch: int, setup: Setup) -> float:
+def _estimate_training_gb(size: DecoderSize, sequence: int, batch: int, setup: TrainingSetup) -> float:
     return estimate_training(size, sequence, batch, setup).total / 1e9
 
 
-def _estimate_serving_gb(size: DecoderSize, sequence: int, batch: int, serving: Serving) -> float:
+def _estimate_serving_gb(size: DecoderSize, sequence: int, batch: int, serving: InferenceSetup) -> float:
     return estimate_inference(size, sequence, batch, serving).total / 1e9
 
 
@@ -153,7 +157,7 @@ def _list_larger_counts(devices: int) -> list[int]:
 
 
 def _choose_changes(
-    step_lists: Sequence[Sequence[Step]], measure: Callable[[dict[str, Any]], float], available_gb: float
+    step_lists: Sequence[Sequence[PossibleChange]], measure: Callable[[dict[str, Any]], float], available_gb: float
 ) -> list[Change]:
     """Return the single steps that are enough, and for each list the combination of its steps that is enough."""
     if measure({}) <= available_gb:
@@ -171,7 +175,10 @@ def _choose_changes(
 
 
 def _combine(
-    steps: Sequence[Step], measure: Callable[[dict[str, Any]], float], available_gb: float, single_changes: set[str]
+    steps: Sequence[PossibleChange],
+    measure: Callable[[dict[str, Any]], float],
+    available_gb: float,
+    single_changes: set[str],
 ) -> Change | None:
     """Combine the steps that save memory, one after the other, until they are enough.
 

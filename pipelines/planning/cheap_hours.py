@@ -28,14 +28,14 @@ class PlannedRun:
     """A run that has not started, and when it must start at the latest.
 
     Args:
-        latest: latest start, UTC.
+        latest_start: latest start, UTC.
         duration_s: expected time of the run, seconds.
         criterion: what has to be low.
         quantile: above 0 and below 1. The price of a later start is predicted by this quantile of the prices of past
             runs from the same hour of the week. 0.5 predicts the usual price. A lower value makes the run wait longer.
     """
 
-    latest: dt.datetime
+    latest_start: dt.datetime
     duration_s: float
     criterion: Criterion = "price"
     quantile: float = 0.5
@@ -98,28 +98,30 @@ def decide_start(prices: HourlyPrices, run: PlannedRun, now: dt.datetime) -> Dec
         now: the present, UTC.
     """
     usd_h = prices.usd_h[-1] if prices.usd_h else None
-    if now >= run.latest:
-        reason = f"the latest start, {_format_time(run.latest)}, is reached"
+    if now >= run.latest_start:
+        reason = f"the latest start, {_format_time(run.latest_start)}, is reached"
         return Decision(is_start=True, reason=reason, usd_h=usd_h, expected_usd_h=None, best_at=None)
     needed_h = 2 * WEEK_H + run.run_h
     if len(prices.usd_h) < needed_h:
         reason = f"the history has {len(prices.usd_h)} h of prices, and a prediction needs {needed_h} h"
         reason = f"{reason}: starting at once"
         return Decision(is_start=True, reason=reason, usd_h=usd_h, expected_usd_h=None, best_at=None)
-    course = WeeklyPricePattern(prices, run.run_h)
-    waits_h = range(1, int((run.latest - prices.hour) / HOUR) + 1)
+    pattern = WeeklyPricePattern(prices, run.run_h)
+    waits_h = range(1, int((run.latest_start - prices.hour) / HOUR) + 1)
     decide = _decide_by_price if run.criterion == "price" else _decide_by_risk
-    best_h, comparison = decide(course, run, waits_h)
-    expected_usd_h, best_at = course.predict_run_usd_h(0), prices.hour + best_h * HOUR
-    price = f"price now {prices.usd_h[-1]:.4f} USD/h, {course.deviation:.2f} times its usual value at this hour"
-    action = f"waiting for {_format_time(best_at)}, latest start {_format_time(run.latest)}" if best_h else "starting"
+    best_h, comparison = decide(pattern, run, waits_h)
+    expected_usd_h, best_at = pattern.predict_run_usd_h(0), prices.hour + best_h * HOUR
+    price = f"price now {prices.usd_h[-1]:.4f} USD/h, {pattern.deviation:.2f} times its usual value at this hour"
+    action = (
+        f"waiting for {_format_time(best_at)}, latest start {_format_time(run.latest_start)}" if best_h else "starting"
+    )
     return Decision(not best_h, f"{price}; {comparison}: {action}", usd_h, expected_usd_h, best_at if best_h else None)
 
 
-def _decide_by_price(course: WeeklyPricePattern, run: PlannedRun, waits_h: range) -> tuple[int, str]:
+def _decide_by_price(pattern: WeeklyPricePattern, run: PlannedRun, waits_h: range) -> tuple[int, str]:
     """Return how many hours to wait (0: start now), and the comparison of the prices in words."""
-    now_usd_h = course.predict_run_usd_h(0)
-    predictions = {wait_h: course.predict_run_usd_h(wait_h, run.quantile) for wait_h in waits_h}
+    now_usd_h = pattern.predict_run_usd_h(0)
+    predictions = {wait_h: pattern.predict_run_usd_h(wait_h, run.quantile) for wait_h in waits_h}
     best_h = min(predictions, key=lambda wait_h: predictions[wait_h], default=0)
     if not best_h:
         return 0, "no hour is left before the latest start"
@@ -130,11 +132,11 @@ def _decide_by_price(course: WeeklyPricePattern, run: PlannedRun, waits_h: range
     return 0, f"{now_text}, and no later run is expected to cost at least {MIN_SAVING:.0%} less"
 
 
-def _decide_by_risk(course: WeeklyPricePattern, run: PlannedRun, waits_h: range) -> tuple[int, str]:
+def _decide_by_risk(pattern: WeeklyPricePattern, run: PlannedRun, waits_h: range) -> tuple[int, str]:
     """Return how many hours to wait (0: start now), and the comparison of the risks in words."""
-    is_scarce = course.deviation >= RISE
-    now_risk = 1.0 if is_scarce else course.compute_risk(0)
-    risks = {wait_h: course.compute_risk(wait_h) for wait_h in waits_h}
+    is_scarce = pattern.deviation >= RISE
+    now_risk = 1.0 if is_scarce else pattern.compute_risk(0)
+    risks = {wait_h: pattern.compute_risk(wait_h) for wait_h in waits_h}
     best_h = min(risks, key=lambda wait_h: risks[wait_h], default=0)
     if not best_h:
         return 0, "no hour is left before the latest start"

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from pipelines.errors import SpecError
-from pipelines.planning.memory import OPTIMIZERS, STATES, Setup
+from pipelines.planning.memory import OPTIMIZERS, STATES, TrainingSetup
 from pipelines.planning.sizes import (
     MAX_GB_S,
     MAX_PARAMETERS,
@@ -51,7 +51,7 @@ class InterruptedRun:
         return (self.saving_s + self.lost_s) / self.work_s
 
 
-def compute_checkpoint_bytes(trained_parameters: float, setup: Setup | None = None) -> float:
+def compute_checkpoint_bytes(trained_parameters: float, setup: TrainingSetup | None = None) -> float:
     """Return the bytes of a checkpoint: weights, their fp32 copy, and the optimizer's states, without gradients.
 
     Source: Rajbhandari et al. 2020, section 3.1, without the 2 bytes of gradients: 14 bytes for each parameter with
@@ -64,7 +64,7 @@ def compute_checkpoint_bytes(trained_parameters: float, setup: Setup | None = No
     Raises:
         SpecError: the number is not positive. A retry cannot help.
     """
-    setup = setup or Setup()
+    setup = setup or TrainingSetup()
     require_positive("trained_parameters", trained_parameters, MAX_PARAMETERS)
     weight, _, copy = STATES[setup.precision]
     return trained_parameters * (weight + copy + OPTIMIZERS[setup.optimizer])

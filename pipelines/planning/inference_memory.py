@@ -16,7 +16,7 @@ GATED_VALUES = 3
 
 
 @dataclass(frozen=True)
-class Serving:
+class InferenceSetup:
     """The settings of an inference that decide its memory.
 
     Attributes:
@@ -85,7 +85,7 @@ def estimate_token_cache(size: DecoderSize, precision: str = "bf16", devices: in
     return 2 * size.layers * size.key_width * BYTES[precision] / min(devices, size.key_heads)
 
 
-def estimate_prefill(size: DecoderSize, tokens: int, batch: int, serving: Serving) -> float:
+def estimate_prefill(size: DecoderSize, tokens: int, batch: int, serving: InferenceSetup) -> float:
     """Return the bytes of the largest temporary values of an inference on a device.
 
     Source: counted by operation, for the layer of Llama in transformers, without a gradient, with attention that stores
@@ -111,7 +111,7 @@ def estimate_prefill(size: DecoderSize, tokens: int, batch: int, serving: Servin
     return max(tokens * value_bytes * (2 * size.hidden + shared_values), logits)
 
 
-def estimate_inference(size: DecoderSize, sequence: int, batch: int, serving: Serving) -> InferenceMemory:
+def estimate_inference(size: DecoderSize, sequence: int, batch: int, serving: InferenceSetup) -> InferenceMemory:
     """Return the bytes of the inference of a gated decoder on each device, by part.
 
     Args:

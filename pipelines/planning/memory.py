@@ -37,7 +37,7 @@ LOSS_COPIES = 3
 
 
 @dataclass(frozen=True)
-class Setup:
+class TrainingSetup:
     """The settings of a training that decide its memory.
 
     Attributes:
@@ -118,7 +118,7 @@ def estimate_weights(parameters: float, precision: str) -> float:
     return parameters * BYTES[precision]
 
 
-def estimate_states(trained: float, setup: Setup | None = None, frozen: float = 0) -> TrainingMemory:
+def estimate_states(trained: float, setup: TrainingSetup | None = None, frozen: float = 0) -> TrainingMemory:
     """Return the bytes of weights, gradients and optimizer on each device, without activations.
 
     Source: Rajbhandari et al. 2020 (ZeRO), section 3.1 and figure 1: a parameter has 2 + 2 + 12 bytes with Adam in
@@ -133,7 +133,7 @@ def estimate_states(trained: float, setup: Setup | None = None, frozen: float = 
     Raises:
         SpecError: a number is not positive.
     """
-    setup = setup or Setup()
+    setup = setup or TrainingSetup()
     require_positive("trained", trained, MAX_PARAMETERS)
     if frozen:
         require_positive("frozen", frozen, MAX_PARAMETERS)
@@ -174,7 +174,7 @@ def estimate_gpt_activations(
     return layers * sequence * batch * hidden * factor
 
 
-def estimate_layer_activations(size: DecoderSize, sequence: int, setup: Setup) -> float:
+def estimate_layer_activations(size: DecoderSize, sequence: int, setup: TrainingSetup) -> float:
     """Return the bytes that a gated decoder layer stores for each token, with attention that stores no scores.
 
     Source: counted by operation, as Korthikanti et al. 2022 do for GPT, for the layer of Llama in transformers 5.24
@@ -197,7 +197,7 @@ def estimate_layer_activations(size: DecoderSize, sequence: int, setup: Setup) -
     return norms + sums + value_bytes * (attention + 4 * size.intermediate + LINEAR_LAYERS * setup.rank)
 
 
-def estimate_activations(size: DecoderSize, sequence: int, batch: int, setup: Setup) -> float:
+def estimate_activations(size: DecoderSize, sequence: int, batch: int, setup: TrainingSetup) -> float:
     """Return the bytes that all layers of a gated decoder store in the forward pass for the backward pass.
 
     With gradient checkpointing (Chen et al. 2016), only the input of each layer is kept. The norm after the last layer
@@ -220,7 +220,7 @@ def estimate_activations(size: DecoderSize, sequence: int, batch: int, setup: Se
     return sequence * batch * (size.layers * layer + last_norm)
 
 
-def estimate_training(size: DecoderSize, sequence: int, batch: int, setup: Setup) -> TrainingMemory:
+def estimate_training(size: DecoderSize, sequence: int, batch: int, setup: TrainingSetup) -> TrainingMemory:
     """Return the bytes of a training of a gated decoder on each device, by part.
 
     The logits are those of all tokens, in fp32, with `LOSS_COPIES` at the start of the backward pass. With gradient

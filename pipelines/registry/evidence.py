@@ -13,7 +13,7 @@ from pipelines.dataset import Dataset, Task
 from pipelines.errors import DataError
 from pipelines.evaluation.gates import Policy
 from pipelines.evaluation.gates.inputs import read_holdout
-from pipelines.evaluation.gates.judge import Evidence
+from pipelines.evaluation.gates.judge import JudgedData
 from pipelines.evaluation.gates.serving import PackageMeasurements, measure_package
 from pipelines.registry.artifacts import download_artifact
 from pipelines.registry.description import read_cost_usd
@@ -28,7 +28,7 @@ SAMPLE_ROWS = 1_000
 
 def collect_evidence(
     candidate: RegisteredCandidate, dataset: Dataset, features: Path, evaluation: Path, policy: Policy
-) -> Evidence:
+) -> JudgedData:
     """Collect the holdout with the scores of candidate and champion, measurements of the package, and training cost.
 
     Args:
@@ -52,7 +52,7 @@ def collect_evidence(
     holdout = read_holdout(dataset, features, evaluation, score_champion)
     columns = tuple(dataset.features)
     sample = holdout.features.head(SAMPLE_ROWS)[list(columns)]
-    return Evidence(
+    return JudgedData(
         holdout=holdout,
         features=columns,
         days_after_champion=days_after_champion,

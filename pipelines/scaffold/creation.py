@@ -30,11 +30,11 @@ class Creation:
     """The size of the data, and the windows that follow from it."""
     files: list[str]
     """Paths of the new files, relative to the project."""
-    expectations: int
+    expectation_count: int
     """Number of drafted expectations."""
     is_new_project: bool
     """Whether the project was created, too."""
-    variable: str
+    address_variable: str
     """Environment variable that must hold the address of the source, because the address has a secret; else empty."""
 
 

@@ -27,9 +27,9 @@ MAX_KEY_CANDIDATES = 15
 """Largest number of columns from which a key is inferred."""
 MAX_KEY_COLUMNS = 4
 """Largest number of columns of an inferred key, in addition to the day."""
-MAX_SOLO_AUC = 0.95
+MAX_SINGLE_COLUMN_AUC = 0.95
 """Largest AUC (or concordance) of one column alone. A column with a larger one is assumed to be known only later."""
-MAX_SOLO_ROWS = 20_000
+MAX_AUC_ROWS = 20_000
 """Largest number of rows from which the AUC of a column alone is computed."""
 
 
@@ -53,7 +53,7 @@ class Plan:
     """Maps each column that is not known at prediction time to the reason."""
     dropped_columns: Mapping[str, str]
     """Maps each column that is not read to the reason."""
-    max_solo_auc: float
+    max_single_column_auc: float
     """Largest AUC (or concordance) of one feature alone."""
 
     @property
@@ -84,10 +84,10 @@ def make_plan(request: Request, sample: Sample, ask: AskFunction) -> Plan:
     if request.key:
         _check_key(request.key, sample.table, columns, {label.name, *request.known_later}, days)
     key = request.key or _find_key(sample.table, columns, [*time_names, *other_names], days, ask)
-    solo_aucs = {name: _compute_solo_auc(columns[name], label) for name in other_names if columns[name].is_feature}
+    aucs = {name: _compute_column_auc(columns[name], label) for name in other_names if columns[name].is_feature}
     known_later = dict.fromkeys(request.known_later, "as the option --known-later says")
-    for name, value in solo_aucs.items():
-        if value > MAX_SOLO_AUC and name not in (*request.known_before, *request.known_later, *key):
+    for name, value in aucs.items():
+        if value > MAX_SINGLE_COLUMN_AUC and name not in (*request.known_before, *request.known_later, *key):
             known_later[name] = (
                 f"it alone predicts the label ({value:.2f}); if it is known in time, name it in --known-before"
             )
@@ -95,10 +95,8 @@ def make_plan(request: Request, sample: Sample, ask: AskFunction) -> Plan:
     if not features:
         message = f"no column of {sample.origin} can be a feature: all are ids, constants, free text or known later."
         raise DataError(message, "Name in --known-before the columns that are known when the prediction is made.")
-    max_solo_auc = max((solo_aucs.get(name, 0.5) for name in features), default=0.5)
-    return Plan(
-        request, sample, columns, time, days, label, list(key), features, known_later, dropped_columns, max_solo_auc
-    )
+    max_auc = max((aucs.get(name, 0.5) for name in features), default=0.5)
+    return Plan(request, sample, columns, time, days, label, list(key), features, known_later, dropped_columns, max_auc)
 
 
 def _has_time_of_day(column: Column) -> bool:
@@ -162,11 +160,11 @@ def _ask_for_order(column: Column, ask: AskFunction) -> list[str]:
     Returns:
         The formats of the column with the chosen order; empty if there was no need to ask.
     """
-    if not (column.time and column.time.ambiguous):
+    if not (column.time and column.time.ambiguous_formats):
         return []
     reason = f"{column.name}: it is not clear which number is the day and which the month."
-    answer = ask("time_format", reason, column.time.ambiguous)
-    return [answer if format in column.time.ambiguous else format for format in column.time.formats]
+    answer = ask("time_format", reason, column.time.ambiguous_formats)
+    return [answer if format in column.time.ambiguous_formats else format for format in column.time.formats]
 
 
 def _check_formats(column: Column, formats: Sequence[str]) -> None:
@@ -237,11 +235,11 @@ def _is_unique(codes: Sequence[Any]) -> bool:
     return int(combined_codes.max()) + 1 == len(combined_codes)
 
 
-def _compute_solo_auc(column: Column, label: Label) -> float:
+def _compute_column_auc(column: Column, label: Label) -> float:
     """Compute how well a column alone predicts the label: AUC (for several classes, the largest), or concordance."""
     from pipelines.evaluation.gates.leakage import compute_concordance_alone
 
-    rows = min(len(column.values), MAX_SOLO_ROWS)
+    rows = min(len(column.values), MAX_AUC_ROWS)
     positions = np.linspace(0, len(column.values) - 1, rows).astype(int)
     values = column.values.to_pandas().iloc[positions].reset_index(drop=True)
     concordances = []

@@ -120,7 +120,7 @@ def choose_gate(plan: Plan, sizes: Sizes) -> dict[str, Any]:
         "baseline": ["rmse" if plan.label.task == "regression" else "log_loss"],
         "champion": [CHAMPION_COMPARISONS[plan.label.task]],
         # If a column predicts better than the strongest column of the sample, it is probably a leak.
-        "max_solo_auc": round(min(0.99, max(0.75, plan.max_solo_auc + 0.05)), 2),
+        "max_solo_auc": round(min(0.99, max(0.75, plan.max_single_column_auc + 0.05)), 2),
         "serving": {"max_skew": 1.0e-6, "max_mb": 100},
     }
     has_weeks = sizes.rows_per_day * 7 >= 200 and sizes.holdout_days >= 14

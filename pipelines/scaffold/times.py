@@ -35,7 +35,7 @@ class TimeFormats:
     """The values as times in UTC; null if a value is not a time."""
     has_time_of_day: bool
     """Whether at least one value has a time of day other than midnight."""
-    ambiguous: Sequence[str] = ()
+    ambiguous_formats: Sequence[str] = ()
     """Two formats that both fit the same values, so the right one cannot be inferred; empty if there is no doubt."""
     bad_value: str = ""
     """A value in none of the formats; empty if there is none."""
@@ -70,7 +70,7 @@ def find_time_formats(texts: pa.Array, formats: Sequence[str] = ()) -> TimeForma
         formats=[name for name in chosen_formats if name != ISO],
         times=times,
         has_time_of_day=bool(_count(pc.fill_null(pc.not_equal(time_of_day, 0), False))),
-        ambiguous=() if formats else _find_ambiguity(chosen_formats, times_by_format),
+        ambiguous_formats=() if formats else _find_ambiguity(chosen_formats, times_by_format),
         bad_value=str(texts.filter(pc.invert(is_parsed))[0]) if bad_count else "",
     )
 

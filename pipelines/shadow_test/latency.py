@@ -16,7 +16,7 @@ import numpy as np
 from pipelines.evaluation.statistics.estimate import Estimate
 from pipelines.evaluation.statistics.groups import estimate_by_groups
 from pipelines.evaluation.statistics.inputs import Array
-from pipelines.evaluation.statistics.sums import WeightedMetric, make_quantile
+from pipelines.evaluation.statistics.sums import WeightedMetric, build_quantile_metric
 from pipelines.shadow_test.limits import ShadowLimits
 
 MAX_BLOCKS = 20
@@ -81,7 +81,7 @@ def estimate_increase(times: PairedTimes, limits: ShadowLimits) -> tuple[Estimat
 def _make_metric(values: Array, counts: Array | None, statistic: str) -> WeightedMetric:
     """Return the statistic as a function of weights. The statistics of minutes are averaged over their requests."""
     if counts is None and statistic != "Average":
-        return make_quantile(values, _read_share(statistic))
+        return build_quantile_metric(values, _read_share(statistic))
     factors = np.ones(len(values)) if counts is None else counts
     return lambda weights: np.asarray((weights @ (factors * values)) / (weights @ factors))
 

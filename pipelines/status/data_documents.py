@@ -110,7 +110,7 @@ def _describe_partition(
         failures=[shorten(str(failure)) for failure in failures],
         validated_at=validation.at if validation else None,
         url=settings().build_docs_url(table, str(partition)) if validation else "",
-        earlier_validations=_describe_earlier(validation.earlier) if validation else [],
+        earlier_validations=_describe_earlier(validation.earlier_validations) if validation else [],
     )
 
 

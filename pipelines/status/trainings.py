@@ -9,7 +9,7 @@ from pipelines.costs.budgets import BudgetVerdict, check_budget
 from pipelines.dataset import Dataset
 from pipelines.errors import LeewayError
 from pipelines.loop import facts
-from pipelines.loop.answers import Question, ask_guards
+from pipelines.loop.ask_guards import TrainingQuestion, ask_guards
 from pipelines.loop.events import History
 from pipelines.status.documents.model import GuardAnswer, TrainingAge, TrainingForecast
 from pipelines.status.pass_data import PassData
@@ -56,7 +56,7 @@ def assess_next_training(data: PassData, model: str, dataset: Dataset, history: 
     newest_day = data.find_newest_day(dataset)
     if newest_day is None:
         return TrainingOutlook(as_of=None, guards=[], forecast=forecast)
-    question = Question(model, dataset, newest_day + DAY, facts.load_policy(model))
+    question = TrainingQuestion(model, dataset, newest_day + DAY, facts.load_policy(model))
     answers = ask_guards(question, history, data.lake, lambda _: refusal)
     guards = [
         GuardAnswer(guard=guard, why=shorten(hold_back.why), until=hold_back.until)

@@ -74,7 +74,7 @@ class Validation:
     """Identifier of the validation."""
     at: dt.datetime
     failures: list[Failure] = field(default_factory=list)
-    earlier: list[EarlierValidation] = field(default_factory=list)
+    earlier_validations: list[EarlierValidation] = field(default_factory=list)
     """Validations of the partition before this one, oldest first."""
 
     @property

@@ -24,7 +24,7 @@ from pipelines.system.log import log
 if TYPE_CHECKING:
     from pipelines.dataset import Dataset
     from pipelines.evaluation.gates.holdout import Holdout
-    from pipelines.evaluation.gates.judge import Evidence, Judgement
+    from pipelines.evaluation.gates.judge import JudgedData, Judgement
     from pipelines.registry.registered_candidate import RegisteredCandidate
 
 
@@ -137,15 +137,16 @@ def _open_candidate(spec: GateSpec) -> AbstractContextManager[RegisteredCandidat
     return open_registered_candidate(spec.model, spec.version, backfill=spec.backfill)
 
 
-def _collect_evidence(spec: GateSpec, candidate: RegisteredCandidate | None, dataset: Dataset) -> Evidence:
+def _collect_evidence(spec: GateSpec, candidate: RegisteredCandidate | None, dataset: Dataset) -> JudgedData:
     if candidate:
         from pipelines.registry.evidence import collect_evidence
 
         return collect_evidence(candidate, dataset, spec.features, spec.evaluation, spec.policy)
     from pipelines.evaluation.gates.inputs import read_holdout
-    from pipelines.evaluation.gates.judge import Evidence
+    from pipelines.evaluation.gates.judge import JudgedData
 
-    return Evidence(read_holdout(dataset, spec.features, spec.evaluation, score_champion=None), tuple(dataset.features))
+    holdout = read_holdout(dataset, spec.features, spec.evaluation, score_champion=None)
+    return JudgedData(holdout, tuple(dataset.features))
 
 
 def _make_result(
@@ -217,9 +218,7 @@ def _compare_with_champion(candidate: RegisteredCandidate | None) -> dict[str, l
 
 
 def _get_report_address(spec: GateSpec) -> str:
-    if spec.model:
-        return settings().build_report_url(spec.model, spec.version)
-    return str(spec.report / "report.html")
+    return settings().build_report_url(spec.model, spec.version) if spec.model else str(spec.report / "report.html")
 
 
 def _list_links(spec: GateSpec, dataset: str) -> dict[str, str]:

@@ -127,7 +127,7 @@ def _build_request(spec: GuardSpec, run: str) -> Request:
     """Build the request with the facts that the guards need."""
     from pipelines.lake import Lake
     from pipelines.loop import Request
-    from pipelines.loop.answers import add_facts
+    from pipelines.loop.ask_guards import add_facts
 
     request = Request(
         model=spec.model,

@@ -102,7 +102,7 @@ def report_commit(table: str, partition: Partition, commit: Commit) -> IngestRes
         changed=commit.changed,
         new=commit.changed and changes == Changes(added=commit.rows),
         changes=changes,
-        columns=list(commit.columns),
+        columns=list(commit.column_changes),
     )
     outcome = "new" if result.new else f"changed: {changes}" if result.changed else "unchanged"
     log.info("%s %s: %d rows, %s", table, partition, result.rows, outcome)

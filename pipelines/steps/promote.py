@@ -92,7 +92,7 @@ def run(spec: PromoteSpec) -> PromoteResult:
     if spec.backfill and not spec.promote_in_backfill:
         reason = "a backfill moves no alias unless promote_in_backfill is set"
         return _tag_without_promoting(spec, registry, verdict, reason)
-    status = reconcile(registry, journal, spec.model, keep=spec.moved_by_hand == "keep")
+    status = reconcile(registry, journal, spec.model, keeps_alias=spec.moved_by_hand == "keep")
     log.info("%s: %s", spec.model, status)
     promotion = _Promotion(spec, registry, version, verdict)
     try:

@@ -18,12 +18,16 @@ class StopIdleSpec(Spec):
 
 
 class StopIdleResult(Result):
-    """The idle endpoints."""
+    """The endpoints that nobody called, in the same lists as those of `SweepIdleResult`."""
 
     idle: list[str]
-    """Endpoints that nobody called, also those that this call deleted, but without the exempt ones."""
+    """Endpoints that nobody called and that were only listed."""
     exempt: list[str]
     """Idle endpoints that stay, because they have the tag leeway:keep, or because Leeway did not create them."""
+    unknown: list[str]
+    """Endpoints that may be in use: CloudWatch does not say whether somebody called them. They are never deleted."""
+    used_again: list[str]
+    """Endpoints that were called or changed between the check and the deletion."""
     stopped: list[str]
     """Endpoints that this call deleted."""
 
@@ -49,8 +53,14 @@ def run(spec: StopIdleSpec) -> StopIdleResult:
     if kinds_to_stop:
         endpoints.finish_deletions()
     findings = sweep([EndpointKind(endpoints)], dt.timedelta(hours=spec.hours), kinds_to_stop, endpoints.region)
-    idle_names, exempt_names, stopped_names = (
+    idle_names, exempt_names, unknown_names, used_again_names, stopped_names = (
         [finding.name for finding in findings if finding.outcome == outcome]
-        for outcome in ("idle", "exempt", "stopped")
+        for outcome in ("idle", "exempt", "unknown", "used_again", "stopped")
     )
-    return StopIdleResult(idle=sorted(idle_names + stopped_names), exempt=exempt_names, stopped=stopped_names)
+    return StopIdleResult(
+        idle=idle_names,
+        exempt=exempt_names,
+        unknown=unknown_names,
+        used_again=used_again_names,
+        stopped=stopped_names,
+    )

@@ -176,7 +176,7 @@ def _make_result(
         snapshot_id=commit.snapshot_id,
         changed=commit.changed,
         changes=Changes(**asdict(commit.changes)),
-        columns=list(commit.columns),
+        columns=list(commit.column_changes),
     )
 
 

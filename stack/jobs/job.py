@@ -125,8 +125,8 @@ class Job(ABC):
     def _perform_on_stack(self) -> None:
         with self.measure_phase("up"), display.show_start_progress() as report_progress:
             stack, _ = start_stack(self.layout, ANY_PORTS, report_progress)
-        if self.request.keep:
-            self.layout.stay_up_file.touch()
+        if self.request.keeps_running:
+            self.layout.keep_running_file.touch()
         # The URLs are also printed before the work, so that the user can watch it in Airflow.
         display.open_console().print(display.build_url_table(self.layout, stack))
 
@@ -145,12 +145,12 @@ class Job(ABC):
             raise
         if restarts := display.format_restarts(Stack.load(self.layout) or stack):
             display.open_console().print(restarts)
-        if self.layout.stay_up_file.exists():
+        if self.layout.keep_running_file.exists():
             display.open_console().print(display.build_url_table(self.layout, stack))
 
     def _finish(self, outcome: str) -> None:
         """Stop the stack, unless the user wants it to stay up, and write the report."""
-        stays_up = self.layout.stay_up_file.exists()
+        stays_up = self.layout.keep_running_file.exists()
         if not stays_up:
             with self.measure_phase("down"), ignore_interrupts():
                 stop_stack(self.layout)

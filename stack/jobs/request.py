@@ -20,18 +20,18 @@ class Request:
         start: first day to ingest.
         end: last day to ingest.
         as_of: moments of the trainings, each the first of a month.
-        keep: whether the stack stays up afterwards.
+        keeps_running: whether the stack stays up afterwards.
         model: name of the model to train.
     """
 
     start: date
     end: date
     as_of: list[date]
-    keep: bool = False
+    keeps_running: bool = False
     model: str = "flights"
 
     @classmethod
-    def create(cls, start: date, end: date, as_of: list[date], keep: bool, model: str = "flights") -> Self:
+    def create(cls, start: date, end: date, as_of: list[date], keeps_running: bool, model: str = "flights") -> Self:
         """Return the request, with the moments sorted and without duplicates.
 
         Raises:
@@ -43,7 +43,7 @@ class Request:
             raise RequestError(
                 f"--as-of {wrong_moments[0]} is not the first of a month: {model}_train runs only on such days."
             )
-        return cls(start, end, sorted(set(as_of)), keep, model)
+        return cls(start, end, sorted(set(as_of)), keeps_running, model)
 
     @property
     def train_dag(self) -> str:

@@ -47,7 +47,7 @@ def build_serving_hint(layout: Layout, stack: Stack, model: str, *, has_endpoint
     row = _read_row(layout, stack, model)
     if not row:
         return ""
-    stays_up = layout.stay_up_file.exists()
+    stays_up = layout.keep_running_file.exists()
     mlflow_url = stack.mlflow_url if stays_up else f"http://127.0.0.1:{PREFERRED_PORTS.mlflow}"
     drydock_url = stack.drydock_url if stays_up else f"http://127.0.0.1:{PREFERRED_PORTS.drydock}"
     python = ".venv/bin/python" if IS_CHECKOUT else "python"

@@ -199,7 +199,7 @@ def _stop(layout: Layout) -> int:
         os.kill(stack.supervisor.pid, signal.SIGTERM)
     count = stop_services(layout.home, stack)
     layout.record_file.unlink(missing_ok=True)
-    layout.stay_up_file.unlink(missing_ok=True)
+    layout.keep_running_file.unlink(missing_ok=True)
     return count
 
 

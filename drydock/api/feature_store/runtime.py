@@ -121,7 +121,7 @@ class FeatureStoreRuntime:
         event_time, records = parse_event_time(group, request["EventTime"]), self._groups.records
         if request.get("DeletionMode") != "HardDelete":
             records.put(owner, group.name, identifier, event_time, values=None)
-        elif not records.erase(owner, group.name, identifier, event_time):
+        elif not records.delete_permanently(owner, group.name, identifier, event_time):
             raise InvalidRecord("EventTime: the stored record is as new or newer, so it is not deleted.")
         return {}
 

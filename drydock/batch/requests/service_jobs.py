@@ -25,7 +25,7 @@ def describe_service_job(batch: BatchQueues, owner: Owner, request: dict[str, An
     description = {
         **summarize(job),
         "jobQueue": job.queue_arn,
-        "attempts": [_describe_attempt(attempt) for attempt in job.attempts],
+        "attempts": [_describe_attempt(attempt) for attempt in job.ended_attempts],
         "isTerminated": job.is_terminated,
         "schedulingPriority": job.priority,
         "serviceRequestPayload": job.request["serviceRequestPayload"],
@@ -34,10 +34,12 @@ def describe_service_job(batch: BatchQueues, owner: Owner, request: dict[str, An
         "preemptionConfiguration": job.request.get("preemptionConfiguration"),
         "tags": job.tags,
     }
-    if job.preempted:
+    if job.preempted_attempts:
         description["preemptionSummary"] = {
-            "preemptedAttemptCount": len(job.preempted),
-            "recentPreemptedAttempts": [_describe_attempt(item) for item in job.preempted[-RECENT_PREEMPTIONS:][::-1]],
+            "preemptedAttemptCount": len(job.preempted_attempts),
+            "recentPreemptedAttempts": [
+                _describe_attempt(item) for item in job.preempted_attempts[-RECENT_PREEMPTIONS:][::-1]
+            ],
         }
     return {key: value for key, value in description.items() if value is not None}
 
@@ -96,10 +98,12 @@ def summarize(job: ServiceJob) -> dict[str, Any]:
         "statusReason": job.status_reason or None,
         "capacityUsage": [{"capacityUnit": job.instance_type, "quantity": float(job.instances)}],
         "createdAt": job.created_ms,
-        "scheduledAt": job.last and job.last.scheduled_ms if job.status not in WAITING_STATUSES else None,
+        "scheduledAt": job.latest_attempt and job.latest_attempt.scheduled_ms
+        if job.status not in WAITING_STATUSES
+        else None,
         "startedAt": job.started_ms,
         "stoppedAt": job.stopped_ms,
-        "latestAttempt": job.last and {"serviceResourceId": _identify_attempt(job.last)},
+        "latestAttempt": job.latest_attempt and {"serviceResourceId": _identify_attempt(job.latest_attempt)},
         "isTerminated": job.is_terminated or None,
     }
     return {key: value for key, value in summary.items() if value is not None}

@@ -23,7 +23,7 @@ def get_job_queue_snapshot(batch: BatchQueues, owner: Owner, request: dict[str, 
     entries = [
         {"jobArn": job.arn, "earliestTimeAtPosition": positions.get(job.id, (0, job.created_ms))[1]} for job in order
     ]
-    running = [job for job in jobs.values() if job.current is not None]
+    running = [job for job in jobs.values() if job.current_attempt is not None]
     snapshot: dict[str, Any] = {
         "frontOfQueue": {"jobs": entries[:FRONT_JOBS], "lastUpdatedAt": now_ms},
         "queueUtilization": {"totalCapacityUsage": _measure(running), "lastUpdatedAt": now_ms},

@@ -33,7 +33,7 @@ INTERFACE = "lo"
 
 
 @dataclass(frozen=True)
-class Launch:
+class LaunchContext:
     """The facts about a job and its hosts that a launcher needs.
 
     Attributes:
@@ -74,7 +74,9 @@ def find_distribution_problem(request: Mapping[str, Any]) -> str:
     return ""
 
 
-def build_launch_command(request: Mapping[str, Any], launch: Launch, command: Sequence[str], path: str) -> list[str]:
+def build_launch_command(
+    request: Mapping[str, Any], launch: LaunchContext, command: Sequence[str], path: str
+) -> list[str]:
     """Return the command of a host: `command` itself, or the command of a launcher that starts it.
 
     Args:
@@ -102,7 +104,7 @@ def build_launch_command(request: Mapping[str, Any], launch: Launch, command: Se
     return list(command)
 
 
-def build_torch_command(settings: Mapping[str, Any], launch: Launch, script: Sequence[str]) -> list[str]:
+def build_torch_command(settings: Mapping[str, Any], launch: LaunchContext, script: Sequence[str]) -> list[str]:
     """Return the torchrun command of a host. There are no GPUs here, so a host has one process by default.
 
     Args:
@@ -119,13 +121,13 @@ def build_torch_command(settings: Mapping[str, Any], launch: Launch, script: Seq
     return [*command, *script]
 
 
-def build_mpi_command(settings: Mapping[str, Any], launch: Launch, script: Sequence[str]) -> list[str]:
+def build_mpi_command(settings: Mapping[str, Any], launch: LaunchContext, host_command: Sequence[str]) -> list[str]:
     """Return the command of a host: mpirun on the first host; on the others, an agent that waits for its command.
 
     Args:
         settings: The hyperparameters of the training toolkit.
         launch: The job and the host.
-        script: The interpreter, the script and its arguments.
+        host_command: The interpreter, the script and its arguments.
     """
     agent = [sys.executable, mpi_agent.__file__]
     if not launch.is_first:
@@ -152,7 +154,7 @@ def build_mpi_command(settings: Mapping[str, Any], launch: Launch, script: Seque
         *("-x", "LD_LIBRARY_PATH", "-x", "PATH"),
         *options,
     ]
-    interpreter, *script_arguments = script
+    interpreter, *script_arguments = host_command
     return [*command, interpreter, *(["-m", "mpi4py"] if interpreter != "/bin/sh" else []), *script_arguments]
 
 
@@ -169,7 +171,7 @@ def _split_custom_options(text: str) -> tuple[list[str], str]:
     return options, debug_level
 
 
-def _require_program(program: str, package: str, launch: Launch, path: str) -> None:
+def _require_program(program: str, package: str, launch: LaunchContext, path: str) -> None:
     if not launch.is_container and shutil.which(program, path=path or os.defpath) is None:
         raise JobFailed(
             f"ClientError: the job's distribution needs {program}, which drydock does not find: install {package} "

@@ -17,7 +17,7 @@ from drydock.host.requirements import check_requirements
 from drydock.host.tree import HostTree
 from drydock.jobs.environment import HostContext, make_host_context
 from drydock.jobs.failure import describe_algorithm_error
-from drydock.jobs.training.distribution import Launch, build_launch_command
+from drydock.jobs.training.distribution import LaunchContext, build_launch_command
 from drydock.jobs.training.environment import build_config_files, build_environment
 from drydock.jobs.training.job import TrainingJob
 from drydock.jobs.work import TRANSFER_ERRORS, run_transfer
@@ -150,13 +150,13 @@ class TrainingWork:
     def _get_toolkit_setting(self, name: str) -> Any:
         return decode_hyperparameters(self._job.request, include_toolkit_settings=True)[name]
 
-    def _plan_launch(self, tree: HostTree) -> Launch:
+    def _plan_launch(self, tree: HostTree) -> LaunchContext:
         hosts = [host_tree.host for host_tree in self._trees]
         # Without names in /etc/hosts, programs that are not written in Python need an address.
         addresses = choose_addresses(self._job.arn, hosts)
         master = hosts[0] if self._executor.has_opt_ml else addresses[hosts[0]]
         folder = self._get_mpi_folder().resolve()
-        return Launch(hosts, tree.host, master, self._job.arn, folder, self._executor.is_container)
+        return LaunchContext(hosts, tree.host, master, self._job.arn, folder, self._executor.is_container)
 
     def _get_mpi_folder(self) -> Path:
         """Return the folder in which mpirun passes commands to the other hosts."""

@@ -18,7 +18,7 @@ from pipelines.cli.calculate.output import Report, format_number
 from pipelines.errors import SpecError
 from pipelines.planning import checkpoints as saves
 from pipelines.planning.confidence import Range, estimate_band
-from pipelines.planning.memory import Setup
+from pipelines.planning.memory import TrainingSetup
 from pipelines.planning.sizes import require_positive
 
 
@@ -79,7 +79,7 @@ def _choose_save_s(report: Report, request: CheckpointsRequest) -> float:
         return request.save_s
     if request.params is None or request.write_gb_s is None:
         raise SpecError("--params needs --write-gb-s, the throughput of the saves.")
-    setup = Setup(request.precision, optimizer=request.optimizer)
+    setup = TrainingSetup(request.precision, optimizer=request.optimizer)
     checkpoint_bytes = saves.compute_checkpoint_bytes(request.params, setup)
     save_s = saves.estimate_save_s(checkpoint_bytes, request.write_gb_s)
     report.add("checkpoint", checkpoint_bytes / 1e9, "GB", "checkpoint")

@@ -20,7 +20,7 @@ from pipelines.cli.calculate.inputs import (
 )
 from pipelines.cli.calculate.output import Report
 from pipelines.planning.batch_limits import RESERVE_GB, compute_available_gb, find_serving_batch, list_serving_changes
-from pipelines.planning.inference_memory import Serving, estimate_inference, estimate_token_cache
+from pipelines.planning.inference_memory import InferenceSetup, estimate_inference, estimate_token_cache
 from pipelines.planning.memory import estimate_weights
 from pipelines.planning.sizes import DecoderSize
 
@@ -56,7 +56,7 @@ def calculate_inference(request: InferenceRequest) -> Report:
     Example: python -m pipelines calculate inference --model llama-3-70b --precision int8 --gpus 2 --gpu-gb 80
     """
     size, parameters = choose_model(request.model, request.params)
-    serving = Serving(request.precision, request.cache, devices=request.gpus, prefill=request.prefill)
+    serving = InferenceSetup(request.precision, request.cache, devices=request.gpus, prefill=request.prefill)
     if size:
         return _describe_inference(size, serving, request)
     report = Report("Memory of a GPU", notes=["The KV cache and activations are not counted: give --model."])
@@ -68,7 +68,7 @@ def calculate_inference(request: InferenceRequest) -> Report:
     return report
 
 
-def _describe_inference(size: DecoderSize, serving: Serving, request: InferenceRequest) -> Report:
+def _describe_inference(size: DecoderSize, serving: InferenceSetup, request: InferenceRequest) -> Report:
     memory = estimate_inference(size, request.sequence, request.batch, serving)
     report = Report("Memory of a GPU")
     report.add("weights", memory.weights / 1e9, "GB", "serving_weights")

@@ -16,7 +16,7 @@ class MachinesRequest:
     """The options of the command."""
 
     price_usd: Annotated[float, typer.Option(help="Price of a machine, with network and installation, USD.")]
-    power_kw: Annotated[float, typer.Option(help="Its power in use, kW.")]
+    power_kw: Annotated[float, typer.Option(help="Power of a machine in use, kW.")]
     cloud_usd_per_h: Annotated[float, typer.Option(help="Price of the instances that do the same, USD an hour.")]
     use: Annotated[float, typer.Option(help="Share of the hours in which it computes.")] = 0.5
     lifetime_months: Annotated[float, typer.Option(help="Months until it is replaced.")] = 48
@@ -25,7 +25,7 @@ class MachinesRequest:
     usd_per_kwh: Annotated[float, typer.Option(help="Price of electricity, USD.")] = 0.15
     staff_usd_month: Annotated[float, typer.Option(help="Share of salaries, USD a month.")] = 0
     hosting_usd_month: Annotated[float, typer.Option(help="Rent, network and maintenance, USD a month.")] = 0
-    resale_usd: Annotated[float, typer.Option(help="What it brings at the end, USD.")] = 0
+    resale_usd: Annotated[float, typer.Option(help="Resale price at the end of its lifetime, USD.")] = 0
 
 
 def calculate_machines(request: MachinesRequest) -> Report:

@@ -29,7 +29,7 @@ from pipelines.planning.batch_limits import (
     find_training_batch,
     list_training_changes,
 )
-from pipelines.planning.memory import Setup, TrainingMemory, estimate_states, estimate_training
+from pipelines.planning.memory import TrainingMemory, TrainingSetup, estimate_states, estimate_training
 from pipelines.planning.sizes import DecoderSize
 
 STATES = ("weights", "gradients", "optimizer")
@@ -77,7 +77,7 @@ def calculate_memory(request: MemoryRequest) -> Report:
     Example: python -m pipelines calculate memory --model llama-3-8b --recompute --stage 3 --gpus 8 --gpu-gb 24
     """
     size, parameters = choose_model(request.model, request.params)
-    setup = Setup(
+    setup = TrainingSetup(
         request.precision,
         optimizer=request.optimizer,
         rank=request.rank,
@@ -98,7 +98,7 @@ def calculate_memory(request: MemoryRequest) -> Report:
     return report
 
 
-def _describe_training(size: DecoderSize, setup: Setup, request: MemoryRequest) -> Report:
+def _describe_training(size: DecoderSize, setup: TrainingSetup, request: MemoryRequest) -> Report:
     memory = estimate_training(size, request.sequence, request.batch, setup)
     report = _list_parts(memory, PARTS)
     if request.gpu_gb is None:

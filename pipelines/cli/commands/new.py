@@ -160,10 +160,10 @@ def _write_json(creation: Creation) -> None:
             "first": str(sizes.first),
             "last": str(sizes.last),
             "as_of": str(sizes.as_of),
-            "expectations": creation.expectations,
+            "expectations": creation.expectation_count,
             "files": creation.files,
             "is_new_project": creation.is_new_project,
-            "variable": creation.variable,
+            "variable": creation.address_variable,
         }
     )
 
@@ -188,16 +188,16 @@ def _print_summary(creation: Creation) -> None:
         if text:
             table.add_row(title, text)
     make_console().print(table)
-    if creation.variable:
+    if creation.address_variable:
         write_line(
             "The address of the source contains a secret, so it was written to no file. Where the steps run, set the "
-            f"environment variable {creation.variable} to the address."
+            f"environment variable {creation.address_variable} to the address."
         )
     write_line(f"Next: python -m pipelines check {plan.request.name}, then dvc repro gate@{plan.request.name}")
 
 
 def _describe_expectations(creation: Creation) -> str:
-    text = f"{creation.expectations} drafted; review expectations/{creation.plan.request.name}.json"
+    text = f"{creation.expectation_count} drafted; review expectations/{creation.plan.request.name}.json"
     is_short = (creation.sizes.last - creation.sizes.first).days + 1 < 365
     season = "The sample has less than a year, so expectations that may depend on the season block nothing."
     return f"{text}. {season}" if is_short else text

@@ -96,7 +96,7 @@ def run_command(
     }
     options: dict[str, Any] = {name: value for name, value in values.items() if value not in (None, "")}
     regions_and_types = {"regions": list_regions(_split(regions), "--regions"), "allow": _split(allow)}
-    recommendation = _plan({**regions_and_types, "like": like, "as_of": day, **options}, deadline, budget, now)
+    recommendation = _plan({**regions_and_types, "past_jobs_of": like, "as_of": day, **options}, deadline, budget, now)
     _write_outputs(recommendation, png, html, as_json, now.date())
 
 

@@ -118,7 +118,7 @@ def _print_table(summaries: Iterable[ModelSummary]) -> None:
 
     table = Table(title="Models")
     titles = ("model", "health", "champion", "last week", "drift", "newest data", "last training", "endpoint")
-    for title in (*titles, "USD this month", "of its project"):
+    for title in (*titles, "USD this month", "USD of its project"):
         table.add_column(title)
     for summary in summaries:
         health = Text(summary.health, style=COLORS[summary.health])

@@ -65,22 +65,28 @@ class ShardedCheckpoints:
         identity: everything that determines the training (hyperparameters, digests of the data), except the number of
             hosts and processes, as JSON values. Only a checkpoint of a training with equal values is restored.
         processes: the processes of the training.
-        keep: number of checkpoints to keep, at least 1. What is deleted here is deleted in S3, too, perhaps before a
-            slower host has copied its shard of the next checkpoint. So keep at least 2.
+        max_checkpoints: number of checkpoints to keep, at least 1. What is deleted here is deleted in S3, too, perhaps
+            before a slower host has copied its shard of the next checkpoint. So keep at least 2.
         every_s: longest work between two checkpoints, seconds; 0 for a checkpoint after each step.
 
     Raises:
-        ValueError: `keep` or `every_s` is out of range.
+        ValueError: `max_checkpoints` or `every_s` is out of range.
         DataError: a process has another identity than the first one. A retry cannot help.
         OSError: the folder cannot be written.
     """
 
     def __init__(
-        self, folder: Path, identity: Mapping[str, Any], processes: Processes, keep: int = 2, every_s: float = 30.0
+        self,
+        folder: Path,
+        identity: Mapping[str, Any],
+        processes: Processes,
+        max_checkpoints: int = 2,
+        every_s: float = 30.0,
     ) -> None:
-        if keep < 1 or not every_s >= 0:
-            raise ValueError(f"keep is at least 1 and every_s at least 0, not {keep} and {every_s}")
-        self.folder, self.keep, self.processes = folder.absolute(), keep, processes
+        if max_checkpoints < 1 or not every_s >= 0:
+            values = f"{max_checkpoints} and {every_s}"
+            raise ValueError(f"max_checkpoints is at least 1 and every_s at least 0, not {values}")
+        self.folder, self.max_checkpoints, self.processes = folder.absolute(), max_checkpoints, processes
         self._training_digest = compute_digest(identity)
         processes.require_equal(self._training_digest)
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -134,7 +140,7 @@ class ShardedCheckpoints:
             )
             write_marker(self.folder / name, marker, self._temporary / MARKER_FILE)
         self.processes.wait()  # until this checkpoint is complete: only then older ones are removed
-        self._kept_names = [*self._kept_names, name][-self.keep :]
+        self._kept_names = [*self._kept_names, name][-self.max_checkpoints :]
         self._remove_other_checkpoints()
         self._timer.restart()
         return name

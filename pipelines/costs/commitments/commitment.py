@@ -19,7 +19,7 @@ YEAR_H = 8_760
 
 
 @dataclass(frozen=True)
-class Outcome:
+class CommitmentResult:
     """What a commitment would have cost in some hours.
 
     Attributes:
@@ -59,11 +59,11 @@ class Commitment:
     usd_h: float
     discount: float
     hours: int
-    outcome: Outcome
+    outcome: CommitmentResult
     fall: float
-    outcome_if_use_falls: Outcome
+    outcome_if_use_falls: CommitmentResult
     break_even_fall: float | None
-    backtest: Outcome
+    backtest: CommitmentResult
 
     @property
     def saved_usd_year(self) -> float:
@@ -105,12 +105,12 @@ def choose_commitment(costs: Sequence[float], discount: float) -> float:
     return find_percentile(costs, discount) * (1 - discount)
 
 
-def apply_commitment(costs: Sequence[float], usd_h: float, discount: float) -> Outcome:
+def apply_commitment(costs: Sequence[float], usd_h: float, discount: float) -> CommitmentResult:
     """Compute what hours cost with a commitment."""
     covered_use = usd_h / (1 - discount)
     on_demand_usd, committed_usd = sum(costs), usd_h * len(costs)
     covered_usd = sum(min(cost, covered_use) for cost in costs)
-    return Outcome(
+    return CommitmentResult(
         on_demand_usd=on_demand_usd,
         plan_usd=committed_usd + on_demand_usd - covered_usd,
         utilization=covered_usd * (1 - discount) / committed_usd if committed_usd else None,

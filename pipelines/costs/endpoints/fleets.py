@@ -44,7 +44,7 @@ Key = tuple[str, str, str, str]
 
 
 @dataclass(frozen=True)
-class Change:
+class CountChange:
     """A change of the number of instances."""
 
     at: dt.datetime
@@ -60,7 +60,7 @@ class Usage:
     """Instance hours: two instances that run for an hour use two."""
     zero_h: float = 0.0
     """Hours without any instance."""
-    count: int = 0
+    instance_count: int = 0
     """Number of instances at the end."""
     requests: int = 0
     """Requests that the fleet answered."""
@@ -79,7 +79,7 @@ def compute_serverless_usd_h(price_usd_h: float, memory_mb: int, load: float) ->
     return price_usd_h * memory_mb / MB_PER_GB * load
 
 
-def measure_instances(begin: dt.datetime, end: dt.datetime, count: int, changes: Iterable[Change]) -> Usage:
+def measure_instances(begin: dt.datetime, end: dt.datetime, count: int, changes: Iterable[CountChange]) -> Usage:
     """Compute the instance hours between two moments.
 
     Args:
@@ -98,7 +98,7 @@ def measure_instances(begin: dt.datetime, end: dt.datetime, count: int, changes:
             begin = until
         if change and begin == change.at:
             count = change.count
-    return Usage(instance_h=instance_s / HOUR_S, zero_h=zero_s / HOUR_S, count=count)
+    return Usage(instance_h=instance_s / HOUR_S, zero_h=zero_s / HOUR_S, instance_count=count)
 
 
 def split_by_day(begin: dt.datetime, end: dt.datetime) -> Iterator[tuple[dt.datetime, dt.datetime]]:

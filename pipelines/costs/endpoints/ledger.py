@@ -116,7 +116,7 @@ def build_row(
     price: Price,
     *,
     is_running: bool,
-    use: Mapping[str, float] | None = None,
+    resource_use: Mapping[str, float] | None = None,
     is_scaled: bool | None = None,
 ) -> Row:
     """Build the row of a fleet for a period within one day.
@@ -127,14 +127,14 @@ def build_row(
         usage: what the fleet used in the period.
         price: price of an instance per hour, or of an hour of work with 1 GB of memory.
         is_running: whether the fleet still ran at the end.
-        use: columns with the use of the instances, each with its value; None: the use was not read.
+        resource_use: columns with the use of the instances, each with its value; None: the use was not read.
         is_scaled: whether the number of instances is scaled automatically; None: not known.
     """
     busy_gb_h = usage.busy_s * fleet.memory_mb / MB_PER_GB / HOUR_S
     return {
         **vars(fleet),
         **dict(zip(("begin", "end"), period, strict=True)),
-        "instances": usage.count,
+        "instances": usage.instance_count,
         "running": is_running,
         **{name: getattr(usage, name) for name in ("instance_h", "requests", "busy_s", "zero_h")},
         **{"price_usd_h": price.usd_h, "price_date": price.date, "price_source": price.source},
@@ -142,7 +142,7 @@ def build_row(
         # Without scaling to zero, one instance would have run in these hours.
         "saved_usd": round(usage.zero_h * price.usd_h, DIGITS),
         **dict.fromkeys((*COLUMNS, OBSERVED_COLUMN)),
-        **(use or {}),
+        **(resource_use or {}),
         "scaled": is_scaled,
     }
 

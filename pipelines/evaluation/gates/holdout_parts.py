@@ -22,7 +22,7 @@ from pipelines.evaluation.weeks import find_weeks
 
 MIN_WEEK_GROUPS = 3
 """Fewest groups, such as days, with which a week is judged."""
-COLUMNS = ("column", "part", "rows", "value", "low", "high", "p_value", "judged")
+TABLE_COLUMNS = ("column", "part", "rows", "value", "low", "high", "p_value", "judged")
 """Columns of a table of parts, which has one row for each part.
 
 `column` is the name of a column of the holdout, or `week`. `part` is the value that the rows of the
@@ -37,14 +37,14 @@ def check_slices(holdout: Holdout, policy: Policy) -> tuple[list[Check], pd.Data
     value of each slice, and the columns `judged` and `p_value` of the table have no meaning.
 
     Returns:
-        The checks, and the table of all slices; columns `COLUMNS`.
+        The checks, and the table of all slices; columns `TABLE_COLUMNS`.
 
     Raises:
         DataError: the holdout lacks a column. A retry cannot help.
     """
     section, champion_score = policy.slices, holdout.champion_score
     if section is None:
-        return [], pd.DataFrame(columns=COLUMNS)
+        return [], pd.DataFrame(columns=TABLE_COLUMNS)
     masks = {name: dict(_split_by_value(holdout.get_column(name))) for name in section.columns}
 
     groups = find_groups(holdout, policy)
@@ -71,16 +71,16 @@ def check_weeks(holdout: Holdout, policy: Policy) -> tuple[list[Check], pd.DataF
     """Check that no week's metric is too far below that of the whole holdout. `choose_part_metric` chooses the metric.
 
     Returns:
-        At most one check, and the table of all weeks; columns `COLUMNS`.
+        At most one check, and the table of all weeks; columns `TABLE_COLUMNS`.
 
     Raises:
         DataError: the holdout lacks the column `date`. A retry cannot help.
     """
     if policy.stability is None:
-        return [], pd.DataFrame(columns=COLUMNS)
+        return [], pd.DataFrame(columns=TABLE_COLUMNS)
     section = policy.stability
     metric = choose_part_metric(holdout, holdout.candidate_score)
-    overall_value = metric.make(holdout.label, holdout.candidate_score)(np.ones((1, len(holdout.label))))
+    overall_value = metric.build(holdout.label, holdout.candidate_score)(np.ones((1, len(holdout.label))))
     bound = float(overall_value[0]) - section.max_drop
     masks = {"week": dict(_split_by_value(find_weeks(holdout.get_column("date"))))}
 
@@ -146,7 +146,7 @@ def _make_table(
             if part and record["judged"]:
                 record["p_value"] = _compute_p_value(part, bound)
             records.append(record)
-    table = pd.DataFrame(records, columns=COLUMNS)
+    table = pd.DataFrame(records, columns=TABLE_COLUMNS)
     has_p_value = table["judged"].astype(bool)
     table.loc[has_p_value, "p_value"] = adjust_p_values(table.loc[has_p_value, "p_value"].tolist())
     return table

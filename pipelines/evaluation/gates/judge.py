@@ -17,7 +17,7 @@ from pipelines.evaluation.statistics.weighted import select_measured_classes
 
 
 @dataclass(frozen=True)
-class Evidence:
+class JudgedData:
     """The data by which a candidate is judged."""
 
     holdout: Holdout
@@ -39,12 +39,12 @@ class Judgement:
     checks: list[Check]
     """The result of every check."""
     slices: pd.DataFrame = field(default_factory=pd.DataFrame)
-    """One row for each slice; columns `holdout_parts.COLUMNS`."""
+    """One row for each slice; columns `holdout_parts.TABLE_COLUMNS`."""
     weeks: pd.DataFrame = field(default_factory=pd.DataFrame)
-    """One row for each week; columns `holdout_parts.COLUMNS`."""
+    """One row for each week; columns `holdout_parts.TABLE_COLUMNS`."""
 
 
-def judge(evidence: Evidence, policy: Policy) -> Judgement:
+def judge(evidence: JudgedData, policy: Policy) -> Judgement:
     """Run every check of the policy.
 
     Raises:
@@ -85,7 +85,7 @@ def _count_label_rows(holdout: Holdout, policy: Policy) -> dict[str, int]:
     }
 
 
-def _check_leakage(evidence: Evidence, bound: float | None) -> list[Check]:
+def _check_leakage(evidence: JudgedData, bound: float | None) -> list[Check]:
     return [] if bound is None else [leakage.check_single_features(evidence.holdout, evidence.features, bound)]
 
 

@@ -14,8 +14,8 @@ from pipelines.evaluation.statistics import delong
 from pipelines.evaluation.statistics.estimate import Estimate
 from pipelines.evaluation.statistics.groups import estimate_by_groups
 from pipelines.evaluation.statistics.multiclass import find_predicted_classes
-from pipelines.evaluation.statistics.sums import WeightedSums, make_mean
-from pipelines.evaluation.statistics.weighted import compute_metric, make_auc
+from pipelines.evaluation.statistics.sums import WeightedSums, build_mean_metric
+from pipelines.evaluation.statistics.weighted import build_auc_metric, compute_metric
 
 
 class AucMetric:
@@ -23,9 +23,9 @@ class AucMetric:
 
     name = "AUC"
 
-    def make(self, label: Array, score: Array) -> Callable[[Array], Array]:
+    def build(self, label: Array, score: Array) -> Callable[[Array], Array]:
         """Return the metric as a function of the weights of the rows."""
-        return make_auc(label == 1, score)
+        return build_auc_metric(label == 1, score)
 
     def estimate_by_rows(self, label: Array, scores: Sequence[Array], alpha: float) -> Estimate:
         """Estimate the metric of one score, or the first score's metric minus the second's, for independent rows."""
@@ -47,9 +47,9 @@ class MeanMetric(ABC):
     def compute_row_values(self, label: Array, score: Array) -> Array:
         """Compute the number of each row; shape (rows,)."""
 
-    def make(self, label: Array, score: Array) -> WeightedSums:
+    def build(self, label: Array, score: Array) -> WeightedSums:
         """Return the metric as a function of the weights of the rows."""
-        return make_mean(self.compute_row_values(label, score))
+        return build_mean_metric(self.compute_row_values(label, score))
 
     def estimate_by_rows(self, label: Array, scores: Sequence[Array], alpha: float) -> Estimate:
         """Estimate the metric of one score, or the first score's metric minus the second's, for independent rows."""
@@ -120,7 +120,7 @@ def estimate_part(
     """
     if groups is None:
         return metric.estimate_by_rows(label, scores, alpha)
-    metrics, group_numbers = [metric.make(label, score) for score in scores], np.unique(groups, return_inverse=True)[1]
+    metrics, group_numbers = [metric.build(label, score) for score in scores], np.unique(groups, return_inverse=True)[1]
     if not group_numbers.any():  # with one group, the standard error is not known
         value, *other_values = (float(compute(np.ones((1, len(label))))[0]) for compute in metrics)
         return Estimate(value - sum(other_values), -math.inf, math.inf, math.inf, len(label), 1)

@@ -48,9 +48,9 @@ class PictureData:
     champion: Curves | None
     """Curves of the champion; None if there is none to compare with."""
     slices: pd.DataFrame
-    """Table of slices; columns `pipelines.evaluation.gates.holdout_parts.COLUMNS`."""
+    """Table of slices; columns `pipelines.evaluation.gates.holdout_parts.TABLE_COLUMNS`."""
     weeks: pd.DataFrame
-    """Table of weeks; columns `pipelines.evaluation.gates.holdout_parts.COLUMNS`."""
+    """Table of weeks; columns `pipelines.evaluation.gates.holdout_parts.TABLE_COLUMNS`."""
     importance: Mapping[str, float]
     """Maps each feature to its share of the gain, largest first."""
     threshold: float = math.nan

@@ -16,12 +16,12 @@ from pipelines.evaluation.gates.holdout import Array, Holdout
 from pipelines.evaluation.gates.policy import Policy
 from pipelines.evaluation.statistics import bootstrap
 from pipelines.evaluation.statistics.estimate import Estimate
-from pipelines.evaluation.statistics.regression import make_share_below
+from pipelines.evaluation.statistics.regression import build_share_below_metric
 from pipelines.evaluation.statistics.weighted import Metric, compute_metric
 from pipelines.evaluation.weeks import find_weeks
 from pipelines.pages.drawing import CANDIDATE_COLOR, CHAMPION_COLOR, REFERENCE_COLOR, Axes, plt
 
-SHARE_BELOW = Metric(make_share_below, greater_is_better=None, task="regression", is_share=True)
+SHARE_BELOW = Metric(build_share_below_metric, greater_is_better=None, task="regression", is_share=True)
 """Share of labels below one predicted quantile."""
 
 

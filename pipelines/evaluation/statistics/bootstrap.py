@@ -18,7 +18,7 @@ from pipelines.evaluation.statistics.calibration import estimate_ece
 from pipelines.evaluation.statistics.estimate import Estimate
 from pipelines.evaluation.statistics.groups import estimate_by_groups, number_groups
 from pipelines.evaluation.statistics.inputs import Array, find_strata, validate_alpha, validate_labels
-from pipelines.evaluation.statistics.sums import MetricMaker, WeightedMetric
+from pipelines.evaluation.statistics.sums import MetricBuilder, WeightedMetric
 from pipelines.evaluation.statistics.weighted import Metric, find_metric
 
 DRAWS = 5_000
@@ -37,7 +37,7 @@ all of them are used."""
 def estimate_metric(
     label: Array,
     score: Array,
-    metric: str | MetricMaker | Metric,
+    metric: str | MetricBuilder | Metric,
     *,
     alpha: float,
     seed: int,
@@ -74,7 +74,7 @@ def estimate_difference(
     label: Array,
     candidate: Array,
     champion: Array,
-    metric: str | MetricMaker | Metric,
+    metric: str | MetricBuilder | Metric,
     *,
     alpha: float,
     seed: int,
@@ -92,7 +92,7 @@ def estimate_difference(
 def _estimate(
     label: Array,
     scores: list[Array],
-    metric: str | MetricMaker | Metric,
+    metric: str | MetricBuilder | Metric,
     alpha: float,
     seed: int,
     draws: int,
@@ -100,40 +100,40 @@ def _estimate(
 ) -> Estimate:
     definition = find_metric(metric)
     truth, valid_scores = validate_labels(definition.task, label, *scores)
-    make, random, rows = definition.make, np.random.default_rng(seed), len(truth)
+    build, random, rows = definition.build, np.random.default_rng(seed), len(truth)
     if draws < SUBSETS:
         raise SpecError(f"{draws} draws are too few for an interval: give {SUBSETS} or more.")
     validate_alpha(alpha)
     if groups is not None:
         estimate = estimate_by_groups(
-            [make(truth, score) for score in valid_scores], number_groups(groups, rows), alpha
+            [build(truth, score) for score in valid_scores], number_groups(groups, rows), alpha
         )
     else:
-        estimate = _estimate_by_draws(make, truth, valid_scores, alpha, draws, random)
+        estimate = _estimate_by_draws(build, truth, valid_scores, alpha, draws, random)
     if not definition.is_share or (len(valid_scores) == 2 and np.array_equal(valid_scores[0], valid_scores[1])):
         return estimate
-    shares = [_compute_value(make, truth, [score]) for score in valid_scores]
+    shares = [_compute_value(build, truth, [score]) for score in valid_scores]
     trials = estimate.groups or min(len(stratum) for stratum in find_strata(truth))
     return edges.fit_to_range(edges.widen_at_edge(estimate, shares, trials, alpha), shares, alpha)
 
 
 def _estimate_by_draws(
-    make: MetricMaker, label: Array, scores: list[Array], alpha: float, draws: int, random: np.random.Generator
+    build: MetricBuilder, label: Array, scores: list[Array], alpha: float, draws: int, random: np.random.Generator
 ) -> Estimate:
-    value = _compute_value(make, label, scores)
+    value = _compute_value(build, label, scores)
     if len(label) <= MAX_FULL_ROWS:
-        statistic = _subtract([make(label, score) for score in scores])
+        statistic = _subtract([build(label, score) for score in scores])
         samples = _compute_samples(statistic, resampling.draw_stratified(label, draws, random))
     else:
-        samples = value + _sample_errors(make, label, scores, draws, random)
+        samples = value + _sample_errors(build, label, scores, draws, random)
     low, high = np.quantile(samples, (alpha, 1 - alpha))
     return Estimate(value, float(low), float(high), float(np.std(samples, ddof=1)), len(label))
 
 
-def _compute_value(make: MetricMaker, label: Array, scores: list[Array]) -> float:
+def _compute_value(build: MetricBuilder, label: Array, scores: list[Array]) -> float:
     """Compute the metric of one score, or the difference for two scores. Only one metric is in memory at a time."""
     ones = np.ones((1, len(label)))
-    values = [float(_compute_samples(make(label, score), [ones])[0]) for score in scores]
+    values = [float(_compute_samples(build(label, score), [ones])[0]) for score in scores]
     return values[0] if len(values) == 1 else values[0] - values[1]
 
 
@@ -145,7 +145,7 @@ def _subtract(metrics: Sequence[WeightedMetric]) -> WeightedMetric:
 
 
 def _sample_errors(
-    make: MetricMaker, label: Array, scores: list[Array], draws: int, random: np.random.Generator
+    build: MetricBuilder, label: Array, scores: list[Array], draws: int, random: np.random.Generator
 ) -> Array:
     """Compute how far each draw is from the value of its subset, by the bag of little bootstraps.
 
@@ -161,7 +161,7 @@ def _sample_errors(
         subset = [random.choice(stratum, size, replace=False) for stratum, size in zip(strata, sizes, strict=True)]
         rows = np.sort(np.concatenate(subset))
         truth = label[rows]
-        statistic = _subtract([make(truth, score[rows]) for score in scores])
+        statistic = _subtract([build(truth, score[rows]) for score in scores])
         mean_weights = np.empty(len(truth))
         for stratum, total in zip(find_strata(truth), totals, strict=True):
             mean_weights[stratum] = total / len(stratum)

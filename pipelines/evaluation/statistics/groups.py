@@ -99,17 +99,17 @@ def count_coefficients(group_count: int) -> int:
     return min(group_count - 1, max(2, round(COEFFICIENT_FACTOR * math.pow(group_count, 2 / 3))))
 
 
-def make_group_metrics(metrics: Sequence[WeightedMetric], groups: Array, group_count: int) -> list[WeightedMetric]:
-    """Make each metric a function of weights of groups: from sums by group if all allow it, else from the rows."""
+def build_group_metrics(metrics: Sequence[WeightedMetric], groups: Array, group_count: int) -> list[WeightedMetric]:
+    """Return each metric as a function of weights of groups: from sums by group if all allow it, else from the rows."""
     groupable_metrics = [metric for metric in metrics if isinstance(metric, WeightedSums | WeightedAuc | MeanOfMetrics)]
     if len(groupable_metrics) == len(metrics) and group_count <= MAX_TABLE_GROUPS:
         return [metric.build_group_metric(groups, group_count) for metric in groupable_metrics]
-    return [_make_metric_of_rows(metric, groups) for metric in metrics]
+    return [_build_metric_of_rows(metric, groups) for metric in metrics]
 
 
 def _leave_out_groups(metrics: Sequence[WeightedMetric], groups: Array, group_count: int) -> Array:
     """Compute one metric, or the first minus the second: of all rows, then without each group; shape (groups + 1,)."""
-    group_metrics = make_group_metrics(metrics, groups, group_count)
+    group_metrics = build_group_metrics(metrics, groups, group_count)
     samples = [
         np.concatenate([metric(weights) for weights in _yield_weights(group_count, len(groups))])
         for metric in group_metrics
@@ -125,6 +125,6 @@ def _yield_weights(group_count: int, rows: int) -> Iterable[Array]:
         yield (omitted_groups != np.arange(group_count)).astype(np.float64)
 
 
-def _make_metric_of_rows(metric: WeightedMetric, groups: Array) -> Callable[[Array], Array]:
-    """Make the metric a function of weights of groups: each row has the weight of its group."""
+def _build_metric_of_rows(metric: WeightedMetric, groups: Array) -> Callable[[Array], Array]:
+    """Return the metric as a function of weights of groups: each row has the weight of its group."""
     return lambda weights: metric(weights[:, groups])

@@ -11,7 +11,7 @@ from pipelines.evaluation.statistics import edges
 from pipelines.evaluation.statistics.estimate import Estimate
 from pipelines.evaluation.statistics.groups import estimate_by_groups, number_groups
 from pipelines.evaluation.statistics.inputs import Array, validate_alpha, validate_rows
-from pipelines.evaluation.statistics.sums import make_mean
+from pipelines.evaluation.statistics.sums import build_mean_metric
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def run_mcnemar_test(
     result = McNemarResult(*counts, _compute_exact_p_value(*counts), len(truth), gain)
     if groups is None or not sum(counts):
         return result
-    metric = make_mean(is_candidate_right.astype(np.float64) - is_champion_right)
+    metric = build_mean_metric(is_candidate_right.astype(np.float64) - is_champion_right)
     return _widen_by_groups(result, estimate_by_groups([metric], number_groups(groups, len(truth)), alpha))
 
 

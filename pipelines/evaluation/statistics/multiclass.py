@@ -1,6 +1,6 @@
-"""Make the metrics of a multiclass model as functions of weights of the rows, like those of `weighted`.
+"""Build the metrics of a multiclass model as functions of weights of the rows, like those of `weighted`.
 
-Each maker takes the index of each row's class, shape (rows,), and the probabilities of the classes, shape (rows,
+Each builder takes the index of each row's class, shape (rows,), and the probabilities of the classes, shape (rows,
 classes). It returns a function of weights of shape (draws, rows). With weights of 1, the metric equals that of
 scikit-learn. In each draw, a mean over classes leaves out the classes for which the metric cannot be computed.
 """
@@ -17,47 +17,50 @@ from pipelines.evaluation.statistics.sums import (
     WeightedAuc,
     WeightedMetric,
     WeightedSums,
+    build_mean_metric,
     divide,
-    make_mean,
 )
 
 
-def make_log_loss(label: Array, score: Array) -> WeightedMetric:
-    """Make the mean negative log likelihood in nats. Probabilities are clipped to eps of float64."""
+def build_log_loss_metric(label: Array, score: Array) -> WeightedMetric:
+    """Build the mean negative log likelihood in nats. Probabilities are clipped to eps of float64."""
     likelihood = score[np.arange(len(label)), label]
-    return make_mean(-np.log(np.clip(likelihood, np.finfo(np.float64).eps, 1.0)))
+    return build_mean_metric(-np.log(np.clip(likelihood, np.finfo(np.float64).eps, 1.0)))
 
 
-def make_accuracy(label: Array, score: Array) -> WeightedMetric:
-    """Make the share of rows whose class has the largest probability; of equal probabilities, the first is used."""
-    return make_mean((find_predicted_classes(score) == label).astype(np.float64))
+def build_accuracy_metric(label: Array, score: Array) -> WeightedMetric:
+    """Build the share of rows whose class has the largest probability; of equal probabilities, the first is used."""
+    return build_mean_metric((find_predicted_classes(score) == label).astype(np.float64))
 
 
-def make_balanced_accuracy(label: Array, score: Array) -> WeightedMetric:
-    """Make the mean of the recalls of the classes."""
-    return MeanOfMetrics([make_recall(label, score, class_index) for class_index in np.unique(label)])
+def build_balanced_accuracy_metric(label: Array, score: Array) -> WeightedMetric:
+    """Build the mean of the recalls of the classes."""
+    return MeanOfMetrics([build_recall_metric(label, score, class_index) for class_index in np.unique(label)])
 
 
-def make_macro_auc(label: Array, score: Array) -> WeightedMetric:
-    """Make the mean over classes of the AUC of the class against all others."""
-    return MeanOfMetrics([make_class_auc(label, score, class_index) for class_index in np.unique(label)])
+def build_macro_auc_metric(label: Array, score: Array) -> WeightedMetric:
+    """Build the mean over classes of the AUC of the class against all others."""
+    return MeanOfMetrics([build_class_auc_metric(label, score, class_index) for class_index in np.unique(label)])
 
 
-def make_class_auc(label: Array, score: Array, class_index: int) -> WeightedAuc:
-    """Make the AUC of a class against all others, by the probability of the class."""
+def build_class_auc_metric(label: Array, score: Array, class_index: int) -> WeightedAuc:
+    """Build the AUC of a class against all others, by the probability of the class."""
     return WeightedAuc(label == class_index, score[:, class_index])
 
 
-def make_macro_f1(label: Array, score: Array) -> WeightedMetric:
-    """Make the mean over classes of the harmonic mean of precision and recall."""
+def build_macro_f1_metric(label: Array, score: Array) -> WeightedMetric:
+    """Build the mean over classes of the harmonic mean of precision and recall."""
     predicted_classes = find_predicted_classes(score)
     return MeanOfMetrics(
-        [_make_f1(label, predicted_classes, class_index) for class_index in np.union1d(label, predicted_classes)]
+        [
+            _build_f1_metric(label, predicted_classes, class_index)
+            for class_index in np.union1d(label, predicted_classes)
+        ]
     )
 
 
-def make_recall(label: Array, score: Array, class_index: int) -> WeightedSums:
-    """Make the share of the rows of a class that are predicted as this class."""
+def build_recall_metric(label: Array, score: Array, class_index: int) -> WeightedSums:
+    """Build the share of the rows of a class that are predicted as this class."""
     rows = np.flatnonzero(label == class_index)
     hits = (find_predicted_classes(score[rows]) == class_index).astype(np.float64)
     terms: list[RowValues] = [(rows, hits), (rows, np.ones(len(rows)))]
@@ -74,7 +77,7 @@ def find_predicted_classes(score: Array) -> Array:
     return np.asarray(np.argmax(score, axis=1))
 
 
-def _make_f1(label: Array, predicted_classes: Array, class_index: int) -> WeightedSums:
+def _build_f1_metric(label: Array, predicted_classes: Array, class_index: int) -> WeightedSums:
     is_label, is_predicted = label == class_index, predicted_classes == class_index
     # 2 TP / (2 TP + FP + FN) = TP / ((predicted + label) / 2)
     terms: list[RowValues] = [

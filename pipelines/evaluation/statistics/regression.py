@@ -1,7 +1,7 @@
-"""Make the metrics of a regression as functions of weights of the rows, like those of `weighted`.
+"""Build the metrics of a regression as functions of weights of the rows, like those of `weighted`.
 
-Each maker takes labels and scores, both numbers, and returns a function of weights of shape (draws, rows). With weights
-of 1, the metric equals the same metric of scikit-learn.
+Each builder takes labels and scores, both numbers, and returns a function of weights of shape (draws, rows). With
+weights of 1, the metric equals the same metric of scikit-learn.
 """
 
 from __future__ import annotations
@@ -16,30 +16,30 @@ from pipelines.evaluation.statistics.sums import (
     RowValues,
     WeightedMetric,
     WeightedSums,
+    build_mean_metric,
+    build_quantile_metric,
     divide,
-    make_mean,
-    make_quantile,
 )
 
 
-def make_rmse(label: Array, score: Array) -> WeightedMetric:
-    """Make the root of the mean squared error, in units of the label."""
+def build_rmse_metric(label: Array, score: Array) -> WeightedMetric:
+    """Build the root of the mean squared error, in units of the label."""
     terms: list[RowValues] = [(ALL_ROWS, (score - label) ** 2), (ALL_ROWS, np.ones(len(label)))]
     return WeightedSums(terms, lambda total, rows: np.sqrt(divide(total, rows, np.nan)))
 
 
-def make_mae(label: Array, score: Array) -> WeightedMetric:
-    """Make the mean absolute error, in units of the label."""
-    return make_mean(np.abs(score - label))
+def build_mae_metric(label: Array, score: Array) -> WeightedMetric:
+    """Build the mean absolute error, in units of the label."""
+    return build_mean_metric(np.abs(score - label))
 
 
-def make_bias(label: Array, score: Array) -> WeightedMetric:
-    """Make the mean of score minus label: above 0 if the scores are too high."""
-    return make_mean(score - label)
+def build_bias_metric(label: Array, score: Array) -> WeightedMetric:
+    """Build the mean of score minus label: above 0 if the scores are too high."""
+    return build_mean_metric(score - label)
 
 
-def make_r2(label: Array, score: Array) -> WeightedMetric:
-    """Make the coefficient of determination: 1 minus the mean squared error as a share of the label's variance."""
+def build_r2_metric(label: Array, score: Array) -> WeightedMetric:
+    """Build the coefficient of determination: 1 minus the mean squared error as a share of the label's variance."""
     # Without the mean, the difference of the two large sums below would lose digits.
     deviations = label - label.mean()
     terms: list[RowValues] = [
@@ -51,16 +51,16 @@ def make_r2(label: Array, score: Array) -> WeightedMetric:
     return WeightedSums(terms, _combine_r2)
 
 
-def make_median_ae(label: Array, score: Array) -> WeightedMetric:
-    """Make the median absolute error, in units of the label. If two errors are in the middle, take their mean.
+def build_median_ae_metric(label: Array, score: Array) -> WeightedMetric:
+    """Build the median absolute error, in units of the label. If two errors are in the middle, take their mean.
 
     For a draw whose weights are all 0, the metric is NaN.
     """
-    return make_quantile(np.abs(score - label), 0.5)
+    return build_quantile_metric(np.abs(score - label), 0.5)
 
 
-def make_pinball(label: Array, score: Array, quantiles: Sequence[float]) -> WeightedMetric:
-    """Make the mean pinball loss of quantiles (Koenker & Bassett 1978), in units of the label.
+def build_pinball_metric(label: Array, score: Array, quantiles: Sequence[float]) -> WeightedMetric:
+    """Build the mean pinball loss of quantiles (Koenker & Bassett 1978), in units of the label.
 
     Args:
         label: shape (rows,).
@@ -71,20 +71,20 @@ def make_pinball(label: Array, score: Array, quantiles: Sequence[float]) -> Weig
         np.maximum(quantile * errors, (quantile - 1) * errors)
         for quantile, errors in zip(quantiles, (label[:, np.newaxis] - score).T, strict=True)
     ]
-    return make_mean(np.mean(losses, axis=0))
+    return build_mean_metric(np.mean(losses, axis=0))
 
 
-def make_coverage(label: Array, score: Array) -> WeightedMetric:
-    """Make the share of labels between two predicted quantiles, ends included; `score` has the shape (rows, 2)."""
-    return make_mean(((score[:, 0] <= label) & (label <= score[:, 1])).astype(np.float64))
+def build_coverage_metric(label: Array, score: Array) -> WeightedMetric:
+    """Build the share of labels between two predicted quantiles, ends included; `score` has the shape (rows, 2)."""
+    return build_mean_metric(((score[:, 0] <= label) & (label <= score[:, 1])).astype(np.float64))
 
 
-def make_share_below(label: Array, score: Array) -> WeightedMetric:
-    """Make the share of labels at or below the predicted quantile; `score` has the shape (rows, 1)."""
-    return make_mean((label <= score[:, 0]).astype(np.float64))
+def build_share_below_metric(label: Array, score: Array) -> WeightedMetric:
+    """Build the share of labels at or below the predicted quantile; `score` has the shape (rows, 1)."""
+    return build_mean_metric((label <= score[:, 0]).astype(np.float64))
 
 
 def _combine_r2(error: Array, square: Array, total: Array, rows: Array) -> Array:
-    """Compute R2 from the weighted sums of the terms of `make_r2`."""
+    """Compute R2 from the weighted sums of the terms of `build_r2_metric`."""
     variation = square - divide(total**2, rows, np.nan)
     return 1 - divide(error, variation, np.nan)

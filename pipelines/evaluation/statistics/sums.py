@@ -17,7 +17,7 @@ RowValues = tuple[Array | slice, Array]
 WeightedMetric = Callable[[Array], Array]
 """Takes weights of rows, shape (draws, rows), and returns the metric of each draw, shape (draws,). A draw is a vector
 of weights: a resample of the bootstrap, or all rows except those of one group."""
-MetricMaker = Callable[[Array, Array], WeightedMetric]
+MetricBuilder = Callable[[Array, Array], WeightedMetric]
 """Takes labels of shape (rows,), and scores; returns the metric as a function of weights."""
 ALL_ROWS = slice(None)
 """Selects all rows, or all groups of rows."""
@@ -119,14 +119,14 @@ def _compute_mean(metrics: Sequence[WeightedMetric], weights: Array) -> Array:
     return divide(np.where(has_value, values, 0.0).sum(axis=0), has_value.sum(axis=0).astype(np.float64), np.nan)
 
 
-def make_mean(values: Array) -> WeightedSums:
-    """Make the weighted mean of `values`, which has one value for each row."""
+def build_mean_metric(values: Array) -> WeightedSums:
+    """Build the weighted mean of `values`, which has one value for each row."""
     terms: list[RowValues] = [(ALL_ROWS, values), (ALL_ROWS, np.ones(len(values)))]
     return WeightedSums(terms, lambda total, rows: divide(total, rows, np.nan))
 
 
-def make_quantile(values: Array, share: float) -> WeightedMetric:
-    """Make a quantile of `values`, which has one value for each row. Between two values, take their mean.
+def build_quantile_metric(values: Array, share: float) -> WeightedMetric:
+    """Build a quantile of `values`, which has one value for each row. Between two values, take their mean.
 
     This is definition 2 of Hyndman and Fan (1996). For a draw whose weights are all 0, the quantile is NaN.
 

@@ -1,6 +1,6 @@
-"""Make metrics as functions of weights of the rows. The rows are sorted only once, when the function is made.
+"""Build metrics as functions of weights of the rows. The rows are sorted only once, when the function is built.
 
-Each maker of a binary metric takes labels (bool) and scores, and returns a function. The function takes weights of
+Each builder of a binary metric takes labels (bool) and scores, and returns a function. The function takes weights of
 shape (draws, rows), and returns the metric of each draw, shape (draws,). With weights of 1, the metric equals that of
 scikit-learn with the same name, and `ece` equals that of `pipelines.evaluation.metrics`. If a draw lacks one of the two
 labels, a metric that needs both is NaN.
@@ -21,13 +21,13 @@ from pipelines.evaluation.statistics import multiclass, regression
 from pipelines.evaluation.statistics.inputs import Array, validate_labels, validate_numbers, validate_probabilities
 from pipelines.evaluation.statistics.sums import (
     ALL_ROWS,
-    MetricMaker,
+    MetricBuilder,
     RowValues,
     WeightedAuc,
     WeightedMetric,
     WeightedSums,
+    build_mean_metric,
     divide,
-    make_mean,
 )
 
 PINBALL, COVERAGE = "pinball", "coverage"
@@ -36,13 +36,13 @@ BINS = 10
 """Number of bins of the calibration error, as in `pipelines.evaluation.metrics`."""
 
 
-def make_auc(label: Array, score: Array) -> WeightedMetric:
-    """Make the AUC (ROC): the share of pairs of label 1 and label 0 in the right order. A tie is half."""
+def build_auc_metric(label: Array, score: Array) -> WeightedMetric:
+    """Build the AUC (ROC): the share of pairs of label 1 and label 0 in the right order. A tie is half."""
     return WeightedAuc(label, score)
 
 
-def make_pr_auc(label: Array, score: Array) -> WeightedMetric:
-    """Make the average precision: the sum over distinct scores of the precision times the increase in recall."""
+def build_pr_auc_metric(label: Array, score: Array) -> WeightedMetric:
+    """Build the average precision: the sum over distinct scores of the precision times the increase in recall."""
     order = np.argsort(-score, kind="stable")
     # Positions of the last row of each distinct score: rows of equal score count together.
     tie_ends = np.flatnonzero(np.append(np.diff(score[order]) != 0, True))
@@ -60,20 +60,20 @@ def make_pr_auc(label: Array, score: Array) -> WeightedMetric:
     return compute
 
 
-def make_log_loss(label: Array, score: Array) -> WeightedMetric:
-    """Make the mean negative log likelihood, nats, of probabilities that are clipped to eps and 1 - eps of float64."""
+def build_log_loss_metric(label: Array, score: Array) -> WeightedMetric:
+    """Build the mean negative log likelihood, nats, of probabilities that are clipped to eps and 1 - eps of float64."""
     epsilon = float(np.finfo(np.float64).eps)
     likelihood = np.where(label, validate_probabilities(score), 1 - score)
-    return make_mean(-np.log(np.clip(likelihood, epsilon, 1 - epsilon)))
+    return build_mean_metric(-np.log(np.clip(likelihood, epsilon, 1 - epsilon)))
 
 
-def make_brier(label: Array, score: Array) -> WeightedMetric:
-    """Make the mean squared error of the probability."""
-    return make_mean((validate_probabilities(score) - label) ** 2)
+def build_brier_metric(label: Array, score: Array) -> WeightedMetric:
+    """Build the mean squared error of the probability."""
+    return build_mean_metric((validate_probabilities(score) - label) ** 2)
 
 
-def make_ece(label: Array, score: Array) -> WeightedMetric:
-    """Make the expected calibration error over ten bins with equally many rows (Naeini et al. 2015).
+def build_ece_metric(label: Array, score: Array) -> WeightedMetric:
+    """Build the expected calibration error over ten bins with equally many rows (Naeini et al. 2015).
 
     The bins are those of the unweighted rows, and stay fixed from draw to draw.
     """
@@ -83,9 +83,9 @@ def make_ece(label: Array, score: Array) -> WeightedMetric:
     return WeightedSums(terms, lambda rows, *gaps: divide(np.abs(gaps).sum(axis=0), rows, np.nan))
 
 
-def make_top_ece(label: Array, score: Array) -> WeightedMetric:
-    """Make the expected calibration error of the predicted class's probability (Guo et al. 2017, ICML)."""
-    return make_ece(*multiclass.measure_top_class(label, score))
+def build_top_ece_metric(label: Array, score: Array) -> WeightedMetric:
+    """Build the expected calibration error of the predicted class's probability (Guo et al. 2017, ICML)."""
+    return build_ece_metric(*multiclass.measure_top_class(label, score))
 
 
 def split_into_bins(score: Array) -> list[Array]:
@@ -93,34 +93,34 @@ def split_into_bins(score: Array) -> list[Array]:
     return [bin_rows for bin_rows in np.array_split(np.argsort(score, kind="stable"), BINS) if len(bin_rows)]
 
 
-def make_accuracy(label: Array, score: Array, threshold: float = 0.5) -> WeightedMetric:
-    """Make the share of rows on the right side of the threshold; a score at the threshold predicts 1."""
-    return make_mean(((score >= threshold) == label).astype(np.float64))
+def build_accuracy_metric(label: Array, score: Array, threshold: float = 0.5) -> WeightedMetric:
+    """Build the share of rows on the right side of the threshold; a score at the threshold predicts 1."""
+    return build_mean_metric(((score >= threshold) == label).astype(np.float64))
 
 
-def make_precision(label: Array, score: Array, threshold: float = 0.5) -> WeightedMetric:
-    """Make the share of label 1 among the rows predicted 1; 0 if no row is predicted 1."""
+def build_precision_metric(label: Array, score: Array, threshold: float = 0.5) -> WeightedMetric:
+    """Build the share of label 1 among the rows predicted 1; 0 if no row is predicted 1."""
     is_predicted = score >= threshold
-    return _make_share(is_predicted & label, is_predicted.astype(np.float64))
+    return _build_share_metric(is_predicted & label, is_predicted.astype(np.float64))
 
 
-def make_recall(label: Array, score: Array, threshold: float = 0.5) -> WeightedMetric:
-    """Make the share of rows predicted 1 among the rows of label 1."""
-    return _make_share((score >= threshold) & label, label.astype(np.float64))
+def build_recall_metric(label: Array, score: Array, threshold: float = 0.5) -> WeightedMetric:
+    """Build the share of rows predicted 1 among the rows of label 1."""
+    return _build_share_metric((score >= threshold) & label, label.astype(np.float64))
 
 
-def make_f1(label: Array, score: Array, threshold: float = 0.5) -> WeightedMetric:
-    """Make the harmonic mean of precision and recall."""
+def build_f1_metric(label: Array, score: Array, threshold: float = 0.5) -> WeightedMetric:
+    """Build the harmonic mean of precision and recall."""
     is_predicted = score >= threshold
     # 2 TP / (2 TP + FP + FN) = TP / ((predicted + label) / 2)
-    return _make_share(is_predicted & label, (is_predicted.astype(np.float64) + label) / 2)
+    return _build_share_metric(is_predicted & label, (is_predicted.astype(np.float64) + label) / 2)
 
 
 @dataclass(frozen=True)
 class Metric:
     """A metric, its direction and its task."""
 
-    make: MetricMaker
+    build: MetricBuilder
     """Takes labels and scores; returns the metric as a function of weights."""
     greater_is_better: bool | None
     """None if neither greater nor less is better: the best bias is 0."""
@@ -129,40 +129,40 @@ class Metric:
     is_share: bool = False
     """Whether the metric can be any number from 0 to 1, both included. Its interval then has these limits, too."""
     quantiles: Sequence[str] = ()
-    """Names of the quantiles that the metric measures instead of scores. `make` then takes shape (rows, quantiles)."""
+    """Names of the quantiles that the metric measures instead of scores. `build` then takes shape (rows, quantiles)."""
 
 
 BINARY_METRICS: Mapping[str, Metric] = {
-    "auc": Metric(make_auc, greater_is_better=True, is_share=True),
-    "pr_auc": Metric(make_pr_auc, greater_is_better=True, is_share=True),
-    "log_loss": Metric(make_log_loss, greater_is_better=False),
-    "brier": Metric(make_brier, greater_is_better=False, is_share=True),
-    "ece": Metric(make_ece, greater_is_better=False),
-    "accuracy": Metric(make_accuracy, greater_is_better=True, is_share=True),
-    "precision": Metric(make_precision, greater_is_better=True, is_share=True),
-    "recall": Metric(make_recall, greater_is_better=True, is_share=True),
-    "f1": Metric(make_f1, greater_is_better=True, is_share=True),
+    "auc": Metric(build_auc_metric, greater_is_better=True, is_share=True),
+    "pr_auc": Metric(build_pr_auc_metric, greater_is_better=True, is_share=True),
+    "log_loss": Metric(build_log_loss_metric, greater_is_better=False),
+    "brier": Metric(build_brier_metric, greater_is_better=False, is_share=True),
+    "ece": Metric(build_ece_metric, greater_is_better=False),
+    "accuracy": Metric(build_accuracy_metric, greater_is_better=True, is_share=True),
+    "precision": Metric(build_precision_metric, greater_is_better=True, is_share=True),
+    "recall": Metric(build_recall_metric, greater_is_better=True, is_share=True),
+    "f1": Metric(build_f1_metric, greater_is_better=True, is_share=True),
 }
 REGRESSION_METRICS: Mapping[str, Metric] = {
-    "rmse": Metric(regression.make_rmse, greater_is_better=False, task="regression"),
-    "mae": Metric(regression.make_mae, greater_is_better=False, task="regression"),
-    "median_ae": Metric(regression.make_median_ae, greater_is_better=False, task="regression"),
-    "r2": Metric(regression.make_r2, greater_is_better=True, task="regression"),
-    "bias": Metric(regression.make_bias, greater_is_better=None, task="regression"),
+    "rmse": Metric(regression.build_rmse_metric, greater_is_better=False, task="regression"),
+    "mae": Metric(regression.build_mae_metric, greater_is_better=False, task="regression"),
+    "median_ae": Metric(regression.build_median_ae_metric, greater_is_better=False, task="regression"),
+    "r2": Metric(regression.build_r2_metric, greater_is_better=True, task="regression"),
+    "bias": Metric(regression.build_bias_metric, greater_is_better=None, task="regression"),
 }
 MULTICLASS_METRICS: Mapping[str, Metric] = {
-    "log_loss": Metric(multiclass.make_log_loss, greater_is_better=False, task="multiclass"),
-    "macro_auc": Metric(multiclass.make_macro_auc, greater_is_better=True, task="multiclass", is_share=True),
-    "accuracy": Metric(multiclass.make_accuracy, greater_is_better=True, task="multiclass", is_share=True),
+    "log_loss": Metric(multiclass.build_log_loss_metric, greater_is_better=False, task="multiclass"),
+    "macro_auc": Metric(multiclass.build_macro_auc_metric, greater_is_better=True, task="multiclass", is_share=True),
+    "accuracy": Metric(multiclass.build_accuracy_metric, greater_is_better=True, task="multiclass", is_share=True),
     "balanced_accuracy": Metric(
-        multiclass.make_balanced_accuracy, greater_is_better=True, task="multiclass", is_share=True
+        multiclass.build_balanced_accuracy_metric, greater_is_better=True, task="multiclass", is_share=True
     ),
-    "macro_f1": Metric(multiclass.make_macro_f1, greater_is_better=True, task="multiclass", is_share=True),
-    "ece": Metric(make_top_ece, greater_is_better=False, task="multiclass"),
+    "macro_f1": Metric(multiclass.build_macro_f1_metric, greater_is_better=True, task="multiclass", is_share=True),
+    "ece": Metric(build_top_ece_metric, greater_is_better=False, task="multiclass"),
 }
 CLASS_METRICS: Mapping[str, Callable[..., WeightedMetric]] = {
-    "recall": multiclass.make_recall,
-    "auc": multiclass.make_class_auc,
+    "recall": multiclass.build_recall_metric,
+    "auc": multiclass.build_class_auc_metric,
 }
 """Maps the beginning of the name of each metric of one class to the function that makes the metric from the class's
 index."""
@@ -188,9 +188,9 @@ def list_metrics(task: Task, classes: Sequence[str] = (), quantiles: Sequence[st
     """
     class_metrics = {
         f"{prefix}/{name}": Metric(
-            partial(make, class_index=index), greater_is_better=True, task="multiclass", is_share=True
+            partial(build, class_index=index), greater_is_better=True, task="multiclass", is_share=True
         )
-        for prefix, make in CLASS_METRICS.items()
+        for prefix, build in CLASS_METRICS.items()
         for index, name in enumerate(classes)
     }
     return {**METRICS[task], **class_metrics, **_list_quantile_metrics(quantiles)}
@@ -200,7 +200,7 @@ def _list_quantile_metrics(names: Sequence[str]) -> dict[str, Metric]:
     loss_quantiles = {PINBALL: tuple(names), **{f"{PINBALL}/{name}": (name,) for name in names}} if names else {}
     metrics = {
         metric: Metric(
-            partial(regression.make_pinball, quantiles=[float(name) for name in measured_names]),
+            partial(regression.build_pinball_metric, quantiles=[float(name) for name in measured_names]),
             greater_is_better=False,
             task="regression",
             quantiles=measured_names,
@@ -210,7 +210,11 @@ def _list_quantile_metrics(names: Sequence[str]) -> dict[str, Metric]:
     pairs = [(low, high) for low in names for high in names if float(low) < 0.5 and is_symmetric_pair(low, high)]
     coverages = {
         f"{COVERAGE}/{low}-{high}": Metric(
-            regression.make_coverage, greater_is_better=None, task="regression", is_share=True, quantiles=(low, high)
+            regression.build_coverage_metric,
+            greater_is_better=None,
+            task="regression",
+            is_share=True,
+            quantiles=(low, high),
         )
         for low, high in pairs
     }
@@ -243,12 +247,12 @@ def is_class_or_quantile_metric(metric: str, task: Task) -> bool:
     return metric.startswith(tuple(f"{prefix}/" for prefix in prefixes)) or (task == "regression" and metric == PINBALL)
 
 
-def find_metric(metric: str | MetricMaker | Metric) -> Metric:
+def find_metric(metric: str | MetricBuilder | Metric) -> Metric:
     """Return the metric of this name. If several tasks have the name, return the metric of binary models.
 
     A function that makes a metric becomes a metric of binary models. A `Metric` is returned unchanged.
 
-    For a threshold other than 0.5, give a function such as `functools.partial(make_f1, threshold=0.3)`.
+    For a threshold other than 0.5, give a function such as `functools.partial(build_f1_metric, threshold=0.3)`.
 
     Raises:
         SpecError: no metric has this name. A retry cannot help.
@@ -264,7 +268,7 @@ def find_metric(metric: str | MetricMaker | Metric) -> Metric:
 
 
 def compute_metric(
-    label: Array, score: Array, metric: str | MetricMaker | Metric, weights: Array | None = None
+    label: Array, score: Array, metric: str | MetricBuilder | Metric, weights: Array | None = None
 ) -> float:
     """Compute a metric of weighted rows; without weights, each row has the weight 1.
 
@@ -277,10 +281,10 @@ def compute_metric(
     row_weights = np.ones(len(truth)) if weights is None else validate_numbers(weights, len(truth), "weight")
     if (row_weights < 0).any():
         raise DataError("a weight is below 0.")
-    return float(definition.make(truth, scores)(row_weights[np.newaxis])[0])
+    return float(definition.build(truth, scores)(row_weights[np.newaxis])[0])
 
 
-def _make_share(part: Array, total: Array) -> WeightedMetric:
-    """Make the weighted sum of `part` divided by that of `total`; 0 if the latter is 0."""
+def _build_share_metric(part: Array, total: Array) -> WeightedMetric:
+    """Build the weighted sum of `part` divided by that of `total`; 0 if the latter is 0."""
     terms: list[RowValues] = [(ALL_ROWS, part.astype(np.float64)), (ALL_ROWS, total)]
     return WeightedSums(terms, lambda numerator, denominator: divide(numerator, denominator, 0.0))

@@ -32,7 +32,7 @@ VARIANCE_FACTOR = 1 + 2 * sum(weight**2 for weight in LAG_WEIGHTS)
 class NullDistribution:
     """Null distribution of the distance between two samples."""
 
-    effects: Array
+    design_effects: Array
     """Matrix of design effects, shape (..., bins, bins): the covariance of the bins, each divided by the square root
     of its share. For independent rows, the matrix is a projection."""
     share: Array
@@ -46,11 +46,12 @@ class NullDistribution:
         The right tail is approximated by three moments (Imhof 1961, Biometrika 48). Two moments, as in Satterthwaite's
         method, give p-values several times too small near 0.001 if one eigenvalue is much larger than the others.
         """
-        trace = np.trace(self.effects, axis1=-2, axis2=-1)
+        trace = np.trace(self.design_effects, axis1=-2, axis2=-1)
         is_positive = trace > 1e-9
-        square = self.effects @ self.effects
+        square = self.design_effects @ self.design_effects
         trace_of_square, trace_of_cube = (
-            np.where(is_positive, np.trace(power, axis1=-2, axis2=-1), 1.0) for power in (square, square @ self.effects)
+            np.where(is_positive, np.trace(power, axis1=-2, axis2=-1), 1.0)
+            for power in (square, square @ self.design_effects)
         )
         # If no eigenvalue is negative, the degrees of freedom are at most as many as the eigenvalues. An estimated
         # eigenvalue may be negative, so the degrees of freedom are limited to this number.
@@ -80,7 +81,7 @@ class NullDistribution:
             rows: n m / (n + m) for samples of n and m rows.
         """
         root = np.sqrt(self.share)
-        covariance = self.effects * root[:, np.newaxis] * root[np.newaxis, :]
+        covariance = self.design_effects * root[:, np.newaxis] * root[np.newaxis, :]
         variance = np.diag(np.cumsum(np.cumsum(covariance, axis=0), axis=1)).max()
         cumulative_share = np.cumsum(self.share)
         independent_variance = (cumulative_share * (1 - cumulative_share)).max()

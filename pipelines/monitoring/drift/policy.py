@@ -42,13 +42,13 @@ class Policy(Parameters):
     bounds: Annotated[dict[BoundedMeasure, Positive], Field(min_length=1)] = BOUNDS
     """Maps each measure to the smallest effect that is treated as drift. A measure without a bound is only reported."""
     at_least: Count = 3
-    """In how many of the last `of_last` windows a column must be significantly over a bound before its alarm begins.
-
-    The newest window must be one of them."""
+    """Smallest number of windows, among the last `of_last`, in which a column must be significantly over a bound before
+    its alarm begins. The newest window must be one of them."""
     of_last: Count = 5
-    """Number of windows that `at_least` refers to. Windows with fewer than `min_rows` rows are not counted."""
+    """Number of the newest windows among which `at_least` must be over a bound. Windows with fewer than `min_rows` rows
+    are not counted."""
     end_below: Annotated[float, Field(gt=0, le=1)] = 0.5
-    """The alarm of a column ends when its effect is below this share of the bound (hysteresis)."""
+    """Share of the bound: the alarm of a column ends when its effect is below this share (hysteresis)."""
     min_rows: Count = 1_000
     """Smallest number of rows of a window with which a decision is made, and of labelled rows with which a measured
     loss of performance can cause an alarm."""

@@ -80,7 +80,7 @@ def calibrate(classes: Classes, scores: Array) -> Array:
     """Return the calibrated probability of each class, shape (rows, classes). Those of a row add up to 1."""
     curves = classes.curves
     probabilities = np.column_stack(
-        [np.interp(scores[:, position], curve.scores, curve.observed_shares) for position, curve in enumerate(curves)]
+        [np.interp(scores[:, position], curve.scores, curve.chances) for position, curve in enumerate(curves)]
     )
     totals = probabilities.sum(axis=1, keepdims=True)
     return np.asarray(
@@ -119,13 +119,11 @@ def _find_rows(rows: pa.Table, column: str, value: str) -> Array:
 
 def _fit_curve(name: str, scores: Array, is_class: Array) -> ClassCurve:
     model = IsotonicRegression(out_of_bounds="clip").fit(scores, is_class.astype(np.float64))
-    sorted_scores, observed_shares = (
+    sorted_scores, chances = (
         tuple(float(f"{number:.{DIGITS}g}") for number in values)
         for values in (model.X_thresholds_, model.y_thresholds_)
     )
-    return ClassCurve(
-        name=name, scores=sorted_scores, observed_shares=observed_shares, edges=compute_edges(scores, CLASS_SCORE_BINS)
-    )
+    return ClassCurve(name=name, scores=sorted_scores, chances=chances, edges=compute_edges(scores, CLASS_SCORE_BINS))
 
 
 def _read_scores(rows: pa.Table, names: Sequence[str]) -> Array:

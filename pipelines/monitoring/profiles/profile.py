@@ -88,7 +88,7 @@ class Column:
         return self.center + self.s1 / self.n if self.n else None
 
     @property
-    def m2(self) -> float:
+    def squared_deviations(self) -> float:
         """Sum of squared deviations from the mean; 0 if there are no finite numbers."""
         return max(self.s2 - self.s1**2 / self.n, 0.0) if self.n else 0.0
 

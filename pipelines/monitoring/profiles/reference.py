@@ -86,8 +86,9 @@ class ClassCurve(_FrozenModel):
     name: str
     scores: tuple[float, ...]
     """Ascending probabilities, as the model returns them. Values between two of them are interpolated."""
-    observed_shares: tuple[float, ...]
-    """For each of these probabilities: the share of the rows with this probability that have the class."""
+    chances: tuple[float, ...]
+    """The observed share for each of these probabilities: of the rows with this probability, how many have the class.
+    The name of the field is a key of stored references."""
     edges: tuple[float, ...]
     """Edges of the bins in which the probabilities are counted, ascending."""
 

@@ -37,9 +37,10 @@ class PlanInputs:
     """The inputs of a plan.
 
     Attributes:
-        like: MODEL, MODEL@VERSION or a job. Past jobs give the size of a training; empty if `parameters` are given.
-        data_bytes: bytes of the data of the training; None: the bytes of the newest past job. Only with `like`.
-        parameters: number of parameters of a language model; None if `like` is given.
+        past_jobs_of: MODEL, MODEL@VERSION or a job, whose past jobs give the size of the training; empty if
+            `parameters` are given.
+        data_bytes: bytes of the data of the training; None: the bytes of the newest past job. Only with `past_jobs_of`.
+        parameters: number of parameters of a language model; None if `past_jobs_of` is given.
         tokens: tokens of its training.
         method: full or lora.
         precision: one of `memory.STATES`.
@@ -53,7 +54,7 @@ class PlanInputs:
     """
 
     regions: Sequence[str]
-    like: str = ""
+    past_jobs_of: str = ""
     data_bytes: float | None = None
     parameters: float | None = None
     tokens: float | None = None
@@ -136,12 +137,13 @@ def build_workload(inputs: PlanInputs, rows: Sequence[Row]) -> Workload:
     """Build the workload: from past jobs, or from the size of a language model.
 
     Raises:
-        SpecError: both or none of `like` and `parameters` are given, or a number is not possible. A retry cannot help.
+        SpecError: both or none of `past_jobs_of` and `parameters` are given, or a number is not possible. A retry
+            cannot help.
         DataError: the ledger has no usable job. A retry cannot help.
     """
-    if bool(inputs.like) == (inputs.parameters is not None):
+    if bool(inputs.past_jobs_of) == (inputs.parameters is not None):
         raise SpecError("give either --like, or --params and --tokens.", "For example --params 7e9 --tokens 1e9.")
-    if inputs.like:
+    if inputs.past_jobs_of:
         for name, option in SIZE_OPTIONS.items():
             if getattr(inputs, name) != getattr(PlanInputs, name):
                 raise SpecError(
@@ -167,21 +169,21 @@ def build_workload(inputs: PlanInputs, rows: Sequence[Row]) -> Workload:
 
 def _measure_past_jobs(inputs: PlanInputs, rows: Sequence[Row]) -> MeasuredWorkload:
     until = f" until {inputs.as_of}" if inputs.as_of else ""
-    workload = measure(find_rows(inputs.like, rows), f"{inputs.like}{until}", inputs.data_bytes)
+    workload = measure(find_rows(inputs.past_jobs_of, rows), f"{inputs.past_jobs_of}{until}", inputs.data_bytes)
     if inputs.data_bytes is not None and not workload.has_size:
         raise SpecError(
-            f"--data-size has no effect: the ledger has no past job of {inputs.like}{until} on {workload.base.name} "
-            "whose data has a known size (input_bytes).",
+            f"--data-size has no effect: the ledger has no past job of {inputs.past_jobs_of}{until} on "
+            f"{workload.past_type.name} whose data has a known size (input_bytes).",
             "Leave it out, or train once with this version of Leeway.",
         )
     return workload
 
 
-def find_rows(like: str, rows: Sequence[Row]) -> list[Row]:
+def find_rows(past_jobs_of: str, rows: Sequence[Row]) -> list[Row]:
     """Return the rows of the ledger from which to predict: of a model, of a model up to a version, or of a job.
 
     Args:
-        like: MODEL, MODEL@VERSION, MODEL@ALIAS, or the name of a job.
+        past_jobs_of: MODEL, MODEL@VERSION, MODEL@ALIAS, or the name of a job.
         rows: all rows of the ledger, oldest first.
 
     Raises:
@@ -189,11 +191,12 @@ def find_rows(like: str, rows: Sequence[Row]) -> list[Row]:
         DataError: the version's job is not in the ledger, or there is no such version. A retry cannot help.
         ServiceError: MLflow does not answer. A retry can help.
     """
-    model, separator, version = like.partition("@")
+    model, separator, version = past_jobs_of.partition("@")
     if not separator:
-        return select_rows(rows, like)
+        return select_rows(rows, past_jobs_of)
     if not (model and version):
-        raise SpecError(f"{like!r} is not of the form MODEL@VERSION.", "For example: flights@champion, flights@3.")
+        message = f"{past_jobs_of!r} is not of the form MODEL@VERSION."
+        raise SpecError(message, "For example: flights@champion, flights@3.")
     from pipelines.registry.versions import Registry
 
     tags = Registry.open().find_version(model, version).tags
@@ -204,7 +207,7 @@ def find_rows(like: str, rows: Sequence[Row]) -> list[Row]:
     ]
     if not positions:
         raise DataError(
-            f"the ledger has no row of the training of {like} ({arn or name or 'its job is not known'}).",
+            f"the ledger has no row of the training of {past_jobs_of} ({arn or name or 'its job is not known'}).",
             f"Give --like {model} to use the model's other trainings.",
         )
     return model_rows[: positions[-1] + 1]

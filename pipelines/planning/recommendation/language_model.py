@@ -10,7 +10,7 @@ from typing import Literal
 from pipelines.instances.accelerators import Accelerator
 from pipelines.instances.catalogue import GIB
 from pipelines.planning.batch_limits import LORA_RANK, RESERVE_GB, find_training_batch
-from pipelines.planning.memory import BYTES, STATES, Setup, estimate_training
+from pipelines.planning.memory import BYTES, STATES, TrainingSetup, estimate_training
 from pipelines.planning.recommendation.decoder_shape import guess_size
 from pipelines.planning.recommendation.limits import format_duration
 from pipelines.planning.recommendation.workloads import Estimate, Infeasibility, Machines
@@ -74,7 +74,7 @@ class LanguageModelWorkload:
         require_choice("method", self.method, ("full", "lora"))
         require_choice("precision", self.precision, STATES)
         guess_size(self.parameters)
-        Setup(self.precision, optimizer=self.optimizer)
+        TrainingSetup(self.precision, optimizer=self.optimizer)
 
     @cached_property
     def size(self) -> DecoderSize:
@@ -126,7 +126,7 @@ class LanguageModelWorkload:
         """Return the peak of a device in the precision of the computation, FLOP/s; None if it is not known."""
         return device.fp32_flops if self.precision == "fp32" else device.flops
 
-    def _list_setups(self, machines: Machines) -> Iterator[tuple[Setup, int]]:
+    def _list_setups(self, machines: Machines) -> Iterator[tuple[TrainingSetup, int]]:
         """Yield each setup that fits, with the most sequences that a device computes at once."""
         device_gb = _get_device_gb(machines)
         max_batch = max(1, int(self.batch_tokens / (self.sequence * machines.devices)))
@@ -137,10 +137,10 @@ class LanguageModelWorkload:
             if batch:
                 yield setup, min(batch, max_batch)
 
-    def _list_all_setups(self, devices: int) -> Iterator[Setup]:
+    def _list_all_setups(self, devices: int) -> Iterator[TrainingSetup]:
         for stage in (0, 3) if devices > 1 else (0,):
             for is_recomputed in (False, True):
-                yield Setup(
+                yield TrainingSetup(
                     precision=self.precision,
                     computation="fp32" if self.precision == "fp32" else "bf16",
                     optimizer=self.optimizer,
@@ -150,7 +150,7 @@ class LanguageModelWorkload:
                     devices=devices,
                 )
 
-    def _estimate_setup(self, machines: Machines, setup: Setup, batch: int) -> Estimate:
+    def _estimate_setup(self, machines: Machines, setup: TrainingSetup, batch: int) -> Estimate:
         """Return the time with a setup: the updates, each with its computation and its communication.
 
         The communication inside an instance and the communication among instances are added (hierarchical rings).
@@ -176,7 +176,7 @@ class LanguageModelWorkload:
         text = _describe_setup(setup, batch)
         return Estimate(times["seconds"], times["low_s"], times["high_s"], setup=text)
 
-    def _estimate_communication_s(self, machines: Machines, setup: Setup) -> float:
+    def _estimate_communication_s(self, machines: Machines, setup: TrainingSetup) -> float:
         """Return the seconds of one exchange: of the gradients, or with FSDP of the weights and the gradients."""
         instance = machines.instance
         value_bytes = BYTES[setup.computation]
@@ -219,7 +219,7 @@ def _get_device_gb(machines: Machines) -> float:
     return (machines.instance.accelerator_memory_gib or 0.0) * GIB / 1e9
 
 
-def _describe_setup(setup: Setup, batch: int) -> str:
+def _describe_setup(setup: TrainingSetup, batch: int) -> str:
     sharding = "" if setup.devices == 1 else "FSDP, " if setup.stage == 3 else "data parallel, "
     checkpointing = ", gradient checkpointing" if setup.is_recomputed else ""
     return f"{sharding}{batch} sequence(s) at once{checkpointing}"

@@ -53,7 +53,7 @@ class MeasuredWorkload:
 
     Attributes:
         model: name of the model.
-        use: instance type of the past jobs, and what they used of it.
+        past_use: instance type of the past jobs, and what they used of it.
         count: number of instances of the past jobs.
         times: maps the type and number of machines to the time of the past jobs on them.
         data_bytes: bytes of the data of the planned training; None if the time is predicted without a size.
@@ -61,16 +61,16 @@ class MeasuredWorkload:
     """
 
     model: str
-    use: PastUse
+    past_use: PastUse
     count: int
     times: Mapping[tuple[str, int], PastTime]
     data_bytes: float | None = None
     is_size_of_newest: bool = False
 
     @property
-    def base(self) -> Instance:
+    def past_type(self) -> Instance:
         """Instance type of the past jobs."""
-        return self.use.base
+        return self.past_use.past_type
 
     @property
     def counts(self) -> tuple[int, ...]:
@@ -80,7 +80,7 @@ class MeasuredWorkload:
     @property
     def is_neuron(self) -> bool:
         """Whether past jobs ran on AWS's own accelerators."""
-        return bool(self.base.device and self.base.device.is_neuron)
+        return bool(self.past_type.device and self.past_type.device.is_neuron)
 
     @property
     def seconds(self) -> float:
@@ -104,37 +104,38 @@ class MeasuredWorkload:
 
     def describe(self) -> str:
         """Return a sentence that describes the workload, with the size of the data that was used for it."""
-        machines, by_size = format_machines(self.base.name, self.count), self._past_time.by_size
+        machines, by_size = format_machines(self.past_type.name, self.count), self._past_time.by_size
         if self.data_bytes is None or by_size is None:
             text = f"{self.jobs} past job(s) of {self.seconds:,.0f} s on {machines}"
         else:
             size = f"{format_bytes(self.data_bytes)} of data{', as the newest had' if self.is_size_of_newest else ''}"
             past_jobs = f"{self.jobs} past job(s) with {by_size.describe_sizes()} on {machines}"
             text = f"{self.seconds:,.0f} s for {size}, from {past_jobs}"
-        return f"{self.model}: {text}, {self.use.describe()}"
+        return f"{self.model}: {text}, {self.past_use.describe()}"
 
     def estimate(self, machines: Machines) -> Estimate | Infeasibility:
         """Return how long the training takes on the machines, or why it cannot run there."""
-        infeasibility = self.use.find_infeasibility(machines.instance)
+        infeasibility = self.past_use.find_infeasibility(machines.instance)
         if infeasibility:
             return infeasibility
         past_time = self.times.get((machines.instance.name, machines.count))
         if past_time:
             return self._estimate_from(past_time)
-        base, (factor, low, high) = self._estimate_from(self._past_time), self.use.scale(machines.instance)
+        past_estimate = self._estimate_from(self._past_time)
+        factor, low, high = self.past_use.scale(machines.instance)
         return Estimate(
-            base.seconds * factor,
-            base.low_s * low / SPREAD,
-            base.high_s * high * SPREAD,
+            past_estimate.seconds * factor,
+            past_estimate.low_s * low / SPREAD,
+            past_estimate.high_s * high * SPREAD,
             "scaled",
-            scaled_from=self.base.name,
-            extrapolation=base.extrapolation,
-            risk=base.risk,
+            scaled_from=self.past_type.name,
+            extrapolation=past_estimate.extrapolation,
+            risk=past_estimate.risk,
         )
 
     @property
     def _past_time(self) -> PastTime:
-        return self.times[self.base.name, self.count]
+        return self.times[self.past_type.name, self.count]
 
     def _estimate_from(self, past_time: PastTime) -> Estimate:
         """Return the estimate on machines on which the model was trained: by the size of the data if it is known."""
@@ -181,7 +182,7 @@ def measure(rows: Sequence[Row], name: str, data_bytes: float | None = None) -> 
     count = int(newest_row["instance_count"])
     return MeasuredWorkload(
         model=get_model_or_task(newest_row),
-        use=summarize_use(by_machines[instance.name, count][-MAX_JOBS:], instance),
+        past_use=summarize_use(by_machines[instance.name, count][-MAX_JOBS:], instance),
         count=count,
         times={machines: _measure_time(jobs) for machines, jobs in by_machines.items()},
         data_bytes=data_bytes or (sizes[-1] if sizes else None),

@@ -22,14 +22,14 @@ class PastUse:
     """What past jobs used of their instances. A value that was not measured is None.
 
     Attributes:
-        base: instance type of the past jobs.
+        past_type: instance type of the past jobs.
         busy_vcpus: mean number of busy vCPUs of an instance.
         memory_gib: highest used memory of an instance.
         busy_gpus: mean number of busy GPUs of an instance.
         gpu_memory_gib: highest used memory of a GPU; of several GPUs of an instance, their mean.
     """
 
-    base: Instance
+    past_type: Instance
     busy_vcpus: float | None = None
     memory_gib: float | None = None
     busy_gpus: float | None = None
@@ -43,18 +43,18 @@ class PastUse:
 
     def find_infeasibility(self, instance: Instance) -> Infeasibility | None:
         """Return why the training cannot run on a type; None if it can."""
-        if instance.name == self.base.name:
+        if instance.name == self.past_type.name:
             return None
         if not instance.is_known:
             return Infeasibility("unknown", "its size is not known")
-        if instance.architecture != self.base.architecture:
+        if instance.architecture != self.past_type.architecture:
             return Infeasibility(
-                "architecture", f"it is {instance.architecture}, and past jobs ran on {self.base.architecture}"
+                "architecture", f"it is {instance.architecture}, and past jobs ran on {self.past_type.architecture}"
             )
-        if self.base.device is None and instance.device:
+        if self.past_type.device is None and instance.device:
             return Infeasibility("accelerator", f"it has a {instance.accelerator}, and past jobs used none")
-        if self.base.device and not instance.device:
-            return Infeasibility("accelerator", f"it has no GPU, and past jobs ran on {self.base.accelerator}")
+        if self.past_type.device and not instance.device:
+            return Infeasibility("accelerator", f"it has no GPU, and past jobs ran on {self.past_type.accelerator}")
         return self._check_devices(instance) or self._check_memory(instance)
 
     def scale(self, instance: Instance) -> tuple[float, float, float]:
@@ -63,50 +63,52 @@ class PastUse:
         Fewer vCPUs make the training longer only if they are fewer than the busy vCPUs were. More vCPUs make it shorter
         only if most vCPUs were busy. If their use is not known, the longer time is the most likely one.
         """
-        if self.base.device and instance.device:
-            return self._scale_by_peak(self.base.device.flops, instance.device.flops, self._get_gpu_share())
-        if not self.base.vcpus or not instance.vcpus:
+        if self.past_type.device and instance.device:
+            return self._scale_by_peak(self.past_type.device.flops, instance.device.flops, self._get_gpu_share())
+        if not self.past_type.vcpus or not instance.vcpus:
             return 1.0, 1.0, 1.0
-        ratio = self.base.vcpus / instance.vcpus
+        ratio = self.past_type.vcpus / instance.vcpus
         if self.busy_vcpus is None:
             return (1.0, min(ratio, 1.0), 1.0) if ratio <= 1 else (ratio, 1.0, ratio)
         if ratio >= 1:
             factor = max(1.0, self.busy_vcpus / instance.vcpus)
             return factor, 1.0, ratio
-        share = self.busy_vcpus / self.base.vcpus
+        share = self.busy_vcpus / self.past_type.vcpus
         return (1.0, 1.0, 1.0) if share < BUSY_SHARE else (math.sqrt(ratio), ratio, 1.0)
 
     def _check_devices(self, instance: Instance) -> Infeasibility | None:
-        if self.base.device is None or instance.device is None:
+        if self.past_type.device is None or instance.device is None:
             return None
-        if instance.device.is_neuron != self.base.device.is_neuron:
+        if instance.device.is_neuron != self.past_type.device.is_neuron:
             return Infeasibility(
-                "accelerator", f"programs for {self.base.accelerator} do not run on {instance.accelerator}"
+                "accelerator", f"programs for {self.past_type.accelerator} do not run on {instance.accelerator}"
             )
-        if instance.device.flops is None or self.base.device.flops is None:
+        if instance.device.flops is None or self.past_type.device.flops is None:
             return Infeasibility("unknown", f"the peak of its {instance.accelerator} is not known")
-        if (instance.accelerators or 0) < (self.base.accelerators or 0):
-            return Infeasibility("accelerator", f"it has fewer GPUs ({instance.accelerators}) than {self.base.name}")
+        if (instance.accelerators or 0) < (self.past_type.accelerators or 0):
+            return Infeasibility(
+                "accelerator", f"it has fewer GPUs ({instance.accelerators}) than {self.past_type.name}"
+            )
         return None
 
     def _check_memory(self, instance: Instance) -> Infeasibility | None:
-        for needed, total, base_total, text in (
-            (self.memory_gib, instance.memory_gib, self.base.memory_gib, "memory"),
+        for needed, total, past_total, text in (
+            (self.memory_gib, instance.memory_gib, self.past_type.memory_gib, "memory"),
             # A script may hold the whole model on each GPU, so the memory of several GPUs does not add up.
             (
                 self.gpu_memory_gib,
                 instance.accelerator_memory_gib,
-                self.base.accelerator_memory_gib,
+                self.past_type.accelerator_memory_gib,
                 "memory of each GPU",
             ),
         ):
-            if total is None or base_total is None:
+            if total is None or past_total is None:
                 continue
-            if needed is None and total < base_total:
+            if needed is None and total < past_total:
                 return Infeasibility(
-                    "memory", f"it has less {text} than {self.base.name}, and what past jobs used is not known"
+                    "memory", f"it has less {text} than {self.past_type.name}, and what past jobs used is not known"
                 )
-            if needed is not None and total < base_total and needed > MEMORY_SHARE * total:
+            if needed is not None and total < past_total and needed > MEMORY_SHARE * total:
                 return Infeasibility(
                     "memory",
                     f"past jobs used {needed:.1f} GiB of {text}, and {MEMORY_SHARE:.0%} of its {total:.0f} GiB are "
@@ -115,13 +117,13 @@ class PastUse:
         return None
 
     def _scale_by_peak(
-        self, base_flops: float | None, other_flops: float | None, busy_share: float | None
+        self, past_flops: float | None, other_flops: float | None, busy_share: float | None
     ) -> tuple[float, float, float]:
         """Scale the time by the peaks of the GPUs. A faster GPU shortens it only if the GPUs are known to be busy.
 
         Otherwise only the lower end of the band is shorter.
         """
-        ratio = base_flops / other_flops if base_flops and other_flops else 1.0
+        ratio = past_flops / other_flops if past_flops and other_flops else 1.0
         if ratio > 1:
             return ratio, 1.0, ratio
         if busy_share is not None and busy_share >= BUSY_SHARE:
@@ -129,22 +131,22 @@ class PastUse:
         return 1.0, ratio, 1.0
 
     def _get_gpu_share(self) -> float | None:
-        return None if self.busy_gpus is None else self.busy_gpus / (self.base.accelerators or 1)
+        return None if self.busy_gpus is None else self.busy_gpus / (self.past_type.accelerators or 1)
 
 
-def summarize_use(jobs: Sequence[Row], base: Instance) -> PastUse:
+def summarize_use(jobs: Sequence[Row], past_type: Instance) -> PastUse:
     """Return what past jobs on a type used of their instances.
 
     Args:
         jobs: rows of the jobs in the ledger.
-        base: instance type of the jobs.
+        past_type: instance type of the jobs.
     """
     return PastUse(
-        base,
+        past_type,
         busy_vcpus=_summarize(jobs, "cpu_mean", 1 / 100, median),
-        memory_gib=_summarize(jobs, "memory_peak", (base.memory_gib or 0) / 100, max),
+        memory_gib=_summarize(jobs, "memory_peak", (past_type.memory_gib or 0) / 100, max),
         busy_gpus=_summarize(jobs, "gpu_mean", 1 / 100, median),
-        gpu_memory_gib=_summarize(jobs, "gpu_memory_peak", _get_memory_of_percent(base), max),
+        gpu_memory_gib=_summarize(jobs, "gpu_memory_peak", _get_memory_of_percent(past_type), max),
     )
 
 

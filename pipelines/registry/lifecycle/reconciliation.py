@@ -21,7 +21,7 @@ RECHECK_DELAY_S = 2.0
 alias within this time."""
 
 
-def reconcile(registry: Registry, journal: Journal, model: str, *, keep: bool) -> str:
+def reconcile(registry: Registry, journal: Journal, model: str, *, keeps_alias: bool) -> str:
     """Make the alias `champion` and the recorded events agree. Idempotent.
 
     If no change of the champion is recorded yet, the alias is recorded as the first change. An interrupted change of
@@ -32,7 +32,7 @@ def reconcile(registry: Registry, journal: Journal, model: str, *, keep: bool) -
         registry: registry of the model.
         journal: table of the events.
         model: registered model.
-        keep: whether to keep an alias that a person moved; otherwise it is put back.
+        keeps_alias: whether to keep an alias that a person moved; otherwise it is put back.
 
     Returns:
         A sentence that says what was found, and what was done.
@@ -53,7 +53,7 @@ def reconcile(registry: Registry, journal: Journal, model: str, *, keep: bool) -
         change = state.last_change
         return f"an interrupted change is complete: {change.kind} {change.version}, champion is {champion}"
     _recheck_alias(registry, journal, model, state, alias.version)
-    if keep:
+    if keeps_alias:
         return _keep_alias(registry, journal, model, alias.version, f"moved by hand, from {champion or 'none'}")
     return _put_alias_back(registry, journal, model, state, alias.version)
 

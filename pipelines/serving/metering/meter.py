@@ -86,8 +86,16 @@ def _build_rows(
         usage = replace(usage, requests=requests)
         resource_use = observer.read_resource_use(fleet, (begin, end), other_times, now)
         is_running = period.is_running or end < period.end
-        yield build_row(fleet, (begin, end), usage, price, is_running=is_running, use=resource_use, is_scaled=is_scaled)
-        count = usage.count
+        yield build_row(
+            fleet,
+            (begin, end),
+            usage,
+            price,
+            is_running=is_running,
+            resource_use=resource_use,
+            is_scaled=is_scaled,
+        )
+        count = usage.instance_count
 
 
 def _list_other_times(period: UnmeteredPeriod, periods: Sequence[UnmeteredPeriod]) -> list[Times]:

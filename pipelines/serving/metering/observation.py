@@ -10,7 +10,7 @@ from typing import Any
 
 import boto3
 
-from pipelines.costs.endpoints.fleets import HOUR_S, Change, Fleet, Usage
+from pipelines.costs.endpoints.fleets import HOUR_S, CountChange, Fleet, Usage
 from pipelines.costs.usage.resource_metrics import METRICS
 from pipelines.errors import InvalidError, SpecError
 from pipelines.serving.endpoint_resources import (
@@ -81,7 +81,7 @@ class Observer:
             names = sorted(item["EndpointName"] for page in pages for item in page["Endpoints"])
             return [fleet for name in names for fleet in self._list_fleets(name)]
 
-    def read_changes(self, endpoint: str, variant: str) -> list[Change]:
+    def read_changes(self, endpoint: str, variant: str) -> list[CountChange]:
         """Read the changes of the number of instances by Application Auto Scaling, which keeps them for six weeks.
 
         Raises:
@@ -94,7 +94,7 @@ class Observer:
             )
             activities = [activity for page in pages for activity in page["ScalingActivities"]]
         return [
-            Change(activity.get("EndTime", activity["StartTime"]), int(match[1]))
+            CountChange(activity.get("EndTime", activity["StartTime"]), int(match[1]))
             for activity in activities
             if activity["StatusCode"] == "Successful" and (match := DESIRED_COUNT.search(activity["Description"]))
         ]

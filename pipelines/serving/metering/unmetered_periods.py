@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pipelines.costs.endpoints.fleets import Change, Fleet, Key
+from pipelines.costs.endpoints.fleets import CountChange, Fleet, Key
 from pipelines.costs.endpoints.ledger import get_fleet
 from pipelines.registry.lifecycle import Event, Kind
 from pipelines.serving.metering.history import DeployedFleet, find_end, list_deployed_fleets
@@ -34,7 +34,7 @@ class UnmeteredPeriod:
     """Whether the fleet still runs at the end."""
     is_replaced: bool = False
     """Whether the fleet ended because another fleet of the endpoint replaced it."""
-    correction: Change | None = None
+    correction: CountChange | None = None
     """Number of instances now, and the moment of the endpoint's last change; None if the number is not known."""
 
 
@@ -78,7 +78,7 @@ class UnmeteredPeriodFinder:
             if _have_same_endpoint(key, live.fleet.key) and row["end"] > begin
         ]:  # the endpoint was metered before this fleet ran: a configuration may be created long before it is used
             begin = max(metered_ends)
-        correction = None if live.count is None else Change(live.changed_at, live.count)
+        correction = None if live.count is None else CountChange(live.changed_at, live.count)
         return UnmeteredPeriod(live.fleet, begin, max(begin, self._now), count, is_running=True, correction=correction)
 
     def _find_ended_periods(self) -> Iterator[UnmeteredPeriod]:
@@ -126,15 +126,15 @@ def _have_same_endpoint(key: Key, other_key: Key) -> bool:
     return key[:2] == other_key[:2]  # region and endpoint
 
 
-def apply_correction(period: UnmeteredPeriod, changes: Iterable[Change]) -> list[Change]:
+def apply_correction(period: UnmeteredPeriod, changes: Iterable[CountChange]) -> list[CountChange]:
     """Return the changes of a fleet in its period. One is added if they do not give the present number of instances.
 
     This is so after a change by hand, which is not a scaling activity. The added change has the time of the endpoint's
     last change.
     """
     inner_changes = sorted((item for item in changes if period.begin < item.at <= period.end), key=lambda item: item.at)
-    correction, initial_change = period.correction, Change(period.begin, period.instance_count)
+    correction, initial_change = period.correction, CountChange(period.begin, period.instance_count)
     last_change = inner_changes[-1] if inner_changes else initial_change
     if correction is None or correction.count == last_change.count:
         return inner_changes
-    return [*inner_changes, Change(min(max(correction.at, last_change.at), period.end), correction.count)]
+    return [*inner_changes, CountChange(min(max(correction.at, last_change.at), period.end), correction.count)]

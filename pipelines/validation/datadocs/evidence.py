@@ -29,17 +29,17 @@ class CheckText:
 
     kind: str
     """Type of the expectation in Great Expectations."""
-    words: str
+    requirement: str
     """What the expectation requires, in one sentence."""
     column: str
     severity: str
     success: bool
     observed: str
     """Observed value; empty if there is none."""
-    counts: str
+    counts_text: str
     """How many rows meet the expectation or, if it failed, how many do not; empty if the number is not known."""
     examples: Sequence[str]
-    why: str
+    reason: str
     """Reason that the suite gives for the expectation; empty if it gives none."""
     error: str
     """Why the expectation could not be evaluated; empty if it was evaluated."""
@@ -88,7 +88,7 @@ class Run:
             "quarantined": self.quarantined,
             "evaluated": len(self.checks),
             "failures": [
-                {"severity": check.severity, "words": shorten(check.words, MAX_VALUE_CHARS)}
+                {"severity": check.severity, "words": shorten(check.requirement, MAX_VALUE_CHARS)}
                 for check in self.failed_checks[:MAX_FAILURES]
             ],
         }
@@ -148,10 +148,11 @@ def _list_differences(meta: Mapping[str, Any]) -> list[str]:
 def _describe_difference(difference: Mapping[str, Any]) -> str:
     checks = {name: _read_check(_read_mapping(difference.get(name))) for name in _ENGINES}
     answers = [
-        f"{_ENGINES[name]}: {'holds' if check.success else 'fails'} {check.error or check.observed or check.counts}"
+        f"{_ENGINES[name]}: {'holds' if check.success else 'fails'} "
+        f"{check.error or check.observed or check.counts_text}"
         for name, check in checks.items()
     ]
-    return shorten(f"{checks['duckdb'].words} - {'; '.join(answers)}", MAX_TEXT_CHARS)
+    return shorten(f"{checks['duckdb'].requirement} - {'; '.join(answers)}", MAX_TEXT_CHARS)
 
 
 def _derive_verdict(meta: Mapping[str, Any], checks: Sequence[CheckText], bad_rows: int) -> Verdict:
@@ -199,14 +200,14 @@ def _read_check(gx_result: Mapping[str, Any]) -> CheckText:
     success = gx_result.get("success") is True
     return CheckText(
         kind=shorten(kind, MAX_VALUE_CHARS),
-        words=describe_expectation(kind, kwargs),
+        requirement=describe_expectation(kind, kwargs),
         column=shorten(names, MAX_VALUE_CHARS),
         severity=severity if severity in ("critical", "warning", "info") else "critical",
         success=success,
         observed=_describe_observed_value(result),
-        counts=_describe_counts(result, success),
+        counts_text=_describe_counts(result, success),
         examples=_list_examples(result),
-        why=shorten(meta.get("why") or "", MAX_TEXT_CHARS),
+        reason=shorten(meta.get("why") or "", MAX_TEXT_CHARS),
         error=_describe_error(_read_mapping(gx_result.get("exception_info"))),
     )
 

@@ -181,10 +181,10 @@ def _draft_range(column: ColumnSummary) -> Iterator[Expectation]:
 
 
 def _draft_mean(column: ColumnSummary) -> Iterator[Expectation]:
-    if not column.means or column.distinct_count <= 2:
+    if not column.mean_range or column.distinct_count <= 2:
         return
-    bounds = _compute_bounds(*column.means, is_integer=False, margin=1.0, has_floor=(column.minimum or 0) >= 0)
-    why = f"The mean of a partition was {_format_span(*map(_format_number, column.means))}."
+    bounds = _compute_bounds(*column.mean_range, is_integer=False, margin=1.0, has_floor=(column.minimum or 0) >= 0)
+    why = f"The mean of a partition was {_format_span(*map(_format_number, column.mean_range))}."
     kwargs = {"column": column.name, "min_value": bounds[0], "max_value": bounds[1]}
     yield _build_expectation("column_mean_to_be_between", "warning", why, **kwargs)
 
@@ -205,8 +205,8 @@ def _draft_text(column: ColumnSummary) -> Iterator[Expectation]:
         yield _build_expectation(
             "column_values_to_be_in_set", "warning", why, column=column.name, value_set=list(column.values)
         )
-    elif column.lengths and column.lengths[1] <= MAX_LENGTH:
-        yield _draft_pattern_or_length(column, *column.lengths)
+    elif column.length_range and column.length_range[1] <= MAX_LENGTH:
+        yield _draft_pattern_or_length(column, *column.length_range)
 
 
 def _draft_pattern_or_length(column: ColumnSummary, shortest_length: int, longest_length: int) -> Expectation:

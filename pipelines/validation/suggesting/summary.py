@@ -47,9 +47,9 @@ class ColumnSummary:
     """Largest value; None if the column has no numbers, or an infinite one."""
     quantiles: Sequence[float] = ()
     """Approximate quantiles at 1 %, 50 % and 99 %."""
-    means: Sequence[float] = ()
+    mean_range: Sequence[float] = ()
     """Smallest and largest mean of a partition; empty if a partition has no value."""
-    lengths: tuple[int, int] | None = None
+    length_range: tuple[int, int] | None = None
     """Shortest and longest length of a text, characters."""
     character_class: str = ""
     """Narrowest of `CHARACTER_CLASSES` that all characters of all values match; empty if there is none."""
@@ -211,7 +211,7 @@ def _build_column(
 
 
 def _summarize_numbers(partitions: list[dict[str, Any]], name: str) -> dict[str, Any]:
-    """Return the fields `minimum`, `maximum` and `means`; no fields if no value exists or one is infinite."""
+    """Return the fields `minimum`, `maximum` and `mean_range`; no fields if no value exists or one is infinite."""
     partitions_with_values = [partition for partition in partitions if partition[f"{name} count"]]
     minimum, maximum = (
         min((partition[f"{name} min"] for partition in partitions_with_values), default=None),
@@ -221,8 +221,8 @@ def _summarize_numbers(partitions: list[dict[str, Any]], name: str) -> dict[str,
         return {}
     means = [float(partition[f"{name} mean"]) for partition in partitions_with_values]
     # A partition without any value has no mean, and would fail an expectation about means.
-    bounds = (min(means), max(means)) if len(partitions_with_values) == len(partitions) else ()
-    return {"minimum": _convert_number(minimum), "maximum": _convert_number(maximum), "means": bounds}
+    mean_range = (min(means), max(means)) if len(partitions_with_values) == len(partitions) else ()
+    return {"minimum": _convert_number(minimum), "maximum": _convert_number(maximum), "mean_range": mean_range}
 
 
 def _compute_max_age_h(partitions: list[dict[str, Any]], name: str) -> float | None:
@@ -236,7 +236,7 @@ def _compute_max_age_h(partitions: list[dict[str, Any]], name: str) -> float | N
 
 
 def _summarize_texts(partitions: list[dict[str, Any]], name: str) -> dict[str, Any]:
-    """Return the fields `lengths` and `character_class`; no fields if no value exists."""
+    """Return the fields `length_range` and `character_class`; no fields if no value exists."""
     partitions_with_values = [partition for partition in partitions if partition[f"{name} count"]]
     if not partitions_with_values:
         return {}
@@ -249,7 +249,7 @@ def _summarize_texts(partitions: list[dict[str, Any]], name: str) -> dict[str, A
         "",
     )
     return {
-        "lengths": (
+        "length_range": (
             min(partition[f"{name} shortest"] for partition in partitions_with_values),
             max(partition[f"{name} longest"] for partition in partitions_with_values),
         ),

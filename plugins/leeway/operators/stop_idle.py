@@ -20,7 +20,7 @@ class StopIdleOperator(StepOperator):
             credentials.
 
     Returns:
-        `StopIdleResult`: idle, exempt, stopped.
+        `StopIdleResult`: idle, exempt, unknown, used_again, stopped.
     """
 
     step = "stop_idle"

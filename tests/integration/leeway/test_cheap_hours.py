@@ -84,7 +84,7 @@ def test_it_waits_while_the_price_is_high_and_starts_when_it_falls(
     assert re.search(
         r"price now 0\.2000 USD/h, 1\.0\d times .* expected to cost 0\.2\d* USD/h, and 0\.1\d* in 3 h", caplog.text
     )
-    assert f"latest start {trigger.wait.run.latest:%Y-%m-%d %H:%M} UTC" in caplog.text
+    assert f"latest start {trigger.wait.run.latest_start:%Y-%m-%d %H:%M} UTC" in caplog.text
 
     async def wait_and_fall():
         trigger.wait = replace(trigger.wait, check_interval_s=0.2)

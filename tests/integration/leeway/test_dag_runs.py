@@ -373,7 +373,7 @@ def test_shell_commands_of_the_demos_end_score_a_published_row_at_the_endpoint(
     assert output.returncode == 0, output.stderr[-2_000:]
     monkeypatch.setattr(serving_hint, "_read_row", lambda *_: shlex.split(output.stdout)[-1])
     layout = Layout(home=tmp_path, project=airflow.project)
-    layout.stay_up_file.touch()  # the hint has the ports of this stack
+    layout.keep_running_file.touch()  # the hint has the ports of this stack
     ports = Ports(airflow=1, mlflow=2, drydock=urlsplit(drydock_server.url).port, docs=3)
     stack = Stack(id="any", project=airflow.project, started_at=dt.datetime.now(dt.UTC), ports=ports)
     hint = serving_hint.build_serving_hint(layout, stack, "flights", has_endpoint=True, has_lookups=True)

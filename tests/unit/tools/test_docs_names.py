@@ -128,8 +128,8 @@ def test_each_page_that_the_code_names_exists() -> None:
 
 def test_runbook_of_missing_spot_capacity_names_the_policy_for_several_types() -> None:
     """Without this policy the operator refuses more than one type, and the advice would lead to the next failure."""
-    from leeway.hooks.sagemaker.machines import POLICIES
+    from leeway.hooks.sagemaker.machines import NO_CAPACITY_POLICIES
 
     page = ROOT / "docs" / "how-to" / "runbooks" / "spot-drought.md"
     (types,) = re.findall(r"^2\. \*\*More instance types.+?(?=^3\.)", page.read_text(), re.MULTILINE | re.DOTALL)
-    assert f'on_no_capacity="{POLICIES[1]}"' in types
+    assert f'on_no_capacity="{NO_CAPACITY_POLICIES[1]}"' in types

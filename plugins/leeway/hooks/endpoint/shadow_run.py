@@ -169,7 +169,7 @@ class ShadowRun:
             instance_type=variant["InstanceType"],
             instance_count=variant["InitialInstanceCount"],
             volume_size_gb=0,
-            spot=False,
+            is_spot=False,
             max_run_s=max(1, duration_s),
             max_wait_s=0,
         )

@@ -107,7 +107,7 @@ class DeployTask(AwsTask):
             inputs["image"] = self._get_image(inputs["policy"]["instance_type"])
             self._check_requests({**inputs, "model": f"s3://{self._bucket}/"})
             uploader = S3Uploader(self.connection.create_hook(S3Hook), self._bucket, self.fields.prefix, self.log)
-            uploader.check_channels([])  # checks the bucket
+            uploader.check_bucket()
             return {**inputs, "model": uploader.upload_channel(str(folder))}
 
     def _build_spec(self) -> dict[str, Any]:

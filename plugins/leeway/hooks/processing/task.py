@@ -123,7 +123,7 @@ class ProcessingTask(JobTask):
         snapshot, archive = self.project_folder / self.fields.snapshot, self._build_archive()
         if not snapshot.is_file():
             raise AirflowFailException(f"{snapshot} does not exist: the step `snapshot` writes it.")
-        uploader.check_channels([])  # checks only the bucket
+        uploader.check_bucket()
         # A folder beside the snapshot is most likely in the lake's file system: `pack` can then link files, not copy.
         with tempfile.TemporaryDirectory(dir=snapshot.parent, prefix=".window-") as parent:
             code_folder, window_folder = Path(parent).absolute() / "code", Path(parent).absolute() / "window"

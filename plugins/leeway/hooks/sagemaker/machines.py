@@ -11,7 +11,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 OnNoCapacity = Literal["fail", "next_instance_type", "on_demand"]
 """What to do if a job got no instances within max_wait_s."""
-POLICIES: tuple[OnNoCapacity, ...] = ("fail", "next_instance_type", "on_demand")
+NO_CAPACITY_POLICIES: tuple[OnNoCapacity, ...] = ("fail", "next_instance_type", "on_demand")
 """All values of `OnNoCapacity`."""
 NO_CAPACITY_PREFIX = "CapacityError"
 """Beginning of the FailureReason if SageMaker has no machine on demand."""
@@ -24,7 +24,7 @@ class Machine:
     instance_type: str
     instance_count: int
     volume_size_gb: int
-    spot: bool
+    is_spot: bool
     max_run_s: int
     max_wait_s: int
 
@@ -34,19 +34,19 @@ class Machine:
         Raises:
             AirflowFailException: max_wait_s is shorter than max_run_s. A retry cannot help.
         """
-        if self.spot and self.max_wait_s < self.max_run_s:
+        if self.is_spot and self.max_wait_s < self.max_run_s:
             raise AirflowFailException(f"max_wait_s ({self.max_wait_s}) must be at least max_run_s ({self.max_run_s}).")
 
     @property
     def label(self) -> str:
         """Instance type, and "spot" or "on demand", for log lines and for `list_switches`."""
-        return f"{self.instance_type} {'spot' if self.spot else 'on demand'}"
+        return f"{self.instance_type} {'spot' if self.is_spot else 'on demand'}"
 
     def build_request(self) -> dict[str, Any]:
         """Return the part of the request to CreateTrainingJob that describes the machine."""
-        wait_limit = {"MaxWaitTimeInSeconds": self.max_wait_s} if self.spot else {}
+        wait_limit = {"MaxWaitTimeInSeconds": self.max_wait_s} if self.is_spot else {}
         return {
-            "EnableManagedSpotTraining": self.spot,
+            "EnableManagedSpotTraining": self.is_spot,
             "StoppingCondition": {"MaxRuntimeInSeconds": self.max_run_s, **wait_limit},
             "ResourceConfig": {
                 "InstanceType": self.instance_type,
@@ -65,8 +65,8 @@ def list_machines_to_try(machine: Machine, types: Sequence[str], on_no_capacity:
         on_no_capacity: what to do if a job got no instances.
     """
     machines = [replace(machine, instance_type=instance_type) for instance_type in types]
-    if on_no_capacity == "on_demand" and machine.spot:
-        machines.append(replace(machine, instance_type=types[0], spot=False))
+    if on_no_capacity == "on_demand" and machine.is_spot:
+        machines.append(replace(machine, instance_type=types[0], is_spot=False))
     return machines
 
 

@@ -83,7 +83,7 @@ class SimpleAttempts(Attempts):
             instance_type=instances["InstanceType"],
             instance_count=instances["InstanceCount"],
             volume_size_gb=instances.get("VolumeSizeInGB", 0),
-            spot=False,
+            is_spot=False,
             max_run_s=self.max_run_s,
             max_wait_s=0,  # SageMaker limits the wait of spot jobs only
         )

@@ -38,6 +38,15 @@ class S3Uploader:
     def __init__(self, s3: S3Hook, bucket: str, prefix: str, log: Logger) -> None:
         self.s3, self.bucket, self.prefix, self.log = s3, bucket, prefix, log
 
+    def check_bucket(self) -> None:
+        """Check, with one request, that the bucket exists and may be used.
+
+        Raises:
+            AirflowFailException: the bucket does not exist or may not be used. A retry cannot help.
+            ClientError: S3 does not answer. A retry can help.
+        """
+        self._has_objects(self.bucket, self.prefix)
+
     def check_channels(self, channels: Iterable[str]) -> None:
         """Check, with one request each, that the bucket and every channel exist and that no channel is empty.
 
@@ -49,7 +58,7 @@ class S3Uploader:
                 retry cannot help.
             ClientError: S3 does not answer. A retry can help.
         """
-        self._has_objects(self.bucket, self.prefix)
+        self.check_bucket()
         for channel in channels:
             bucket, _, prefix = channel.removeprefix("s3://").partition("/")
             if not channel.startswith("s3://"):

@@ -73,7 +73,7 @@ class StartWait(AwsWait):
 
     def compute_remaining_s(self) -> float:
         """Return the seconds until the latest start; below 0 after it."""
-        return (self.run.latest - dt.datetime.now(dt.UTC)).total_seconds()
+        return (self.run.latest_start - dt.datetime.now(dt.UTC)).total_seconds()
 
     async def read_prices(self, now: dt.datetime) -> list[PriceChange]:
         """Return the changes of the spot price of the last 90 days, in all zones of the region.
@@ -97,7 +97,7 @@ async def check_start(wait: StartWait, log: Logger) -> StartEvent:
         Exception: EC2 does not answer. A retry can help.
     """
     now = dt.datetime.now(dt.UTC)
-    if now >= wait.run.latest:
+    if now >= wait.run.latest_start:
         return _build_latest_event(wait, log)
     try:
         changes = await wait.read_prices(now)
@@ -140,7 +140,7 @@ async def wait_for_start(wait: StartWait, log: Logger) -> StartEvent:
 
 
 def _build_latest_event(wait: StartWait, log: Logger) -> StartEvent:
-    reason = f"the latest start, {wait.run.latest:%Y-%m-%d %H:%M} UTC, is reached: starting"
+    reason = f"the latest start, {wait.run.latest_start:%Y-%m-%d %H:%M} UTC, is reached: starting"
     log.info("%s: %s", wait.instance_type, reason)
     return {"cause": "start", "reason": reason, "usd_h": None, "expected_usd_h": None}
 

@@ -67,7 +67,7 @@ class ScriptTask(JobTask):
             instance_type=instance_type,
             instance_count=self.parse_count_field("instance_count"),
             volume_size_gb=self.parse_count_field("volume_size_gb", request_checks.MAX_VOLUME_GB),
-            spot=self.fields.spot,
+            is_spot=self.fields.spot,
             max_run_s=self.parse_count_field("max_run_s", LONGEST_TRAINING_S),
             max_wait_s=self.parse_count_field("max_wait_s"),
         )

@@ -10,7 +10,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from leeway.hooks.sagemaker import request_checks
 from leeway.hooks.sagemaker.aws_errors import raise_airflow_errors
-from leeway.hooks.sagemaker.machines import POLICIES, Machine, list_machines_to_try
+from leeway.hooks.sagemaker.machines import NO_CAPACITY_POLICIES, Machine, list_machines_to_try
 from leeway.hooks.sagemaker.named_jobs import NamedJobs
 from leeway.hooks.training.attempts import RequestTemplate, TrainingAttempts
 from leeway.hooks.training.distribution import build_distribution_settings
@@ -97,7 +97,7 @@ class TrainingTask(ScriptTask):
         """Return the machines to try in turn."""
         fields, policy = self.fields, self.fields.on_no_capacity
         types = request_checks.check_instance_types(
-            self.task_label, fields.instance_type, fields.instance_types, POLICIES, policy
+            self.task_label, fields.instance_type, fields.instance_types, NO_CAPACITY_POLICIES, policy
         )
         return list_machines_to_try(self.build_machine(types[0]), types, policy)
 

@@ -116,7 +116,7 @@ class TransformTask(JobTask):
             inputs = {"version": batch["version"], "request": batch["request"], "image": self._get_image()}
             self._check_request({**inputs, "model": f"s3://{self._bucket}/", "rows": f"s3://{self._bucket}/"})
             uploader = S3Uploader(self.connection.create_hook(S3Hook), self._bucket, self.fields.prefix, self.log)
-            uploader.check_channels([])  # checks only the bucket
+            uploader.check_bucket()
             uris = {name: uploader.upload_channel(str(folder / name)) for name in ("model", "rows")}
             return {**inputs, **uris}
 

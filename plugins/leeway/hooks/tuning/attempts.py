@@ -146,7 +146,7 @@ class TuningAttempts(Attempts):
     def _compute_max_duration_s(self) -> int:
         """Return the longest time of a tuning job, seconds: as if each trial took its longest time."""
         plan, machine = self.template.plan, self.template.machine
-        trial_s = machine.max_wait_s if machine.spot else machine.max_wait_s + machine.max_run_s
+        trial_s = machine.max_wait_s if machine.is_spot else machine.max_wait_s + machine.max_run_s
         batches = math.ceil(plan.count_trials() / min(plan.parallel, plan.count_trials()))
         longest_s = batches * trial_s
         return longest_s if plan.max_hours is None else min(longest_s, round(plan.max_hours * 3_600) + trial_s)

@@ -24,6 +24,7 @@ from pipelines.defaults.channels import read_channel
 from pipelines.defaults.model import load
 from pipelines.features.parts import divide_file
 from pipelines.system.files import sha256
+from tests.tools.tuning import write_features
 
 ROOT = Path(__file__).parents[4]
 HOSTS = ["localhost", "127.0.0.1"]
@@ -37,6 +38,9 @@ BOUND = 1e-6
 """Largest difference of a score between one host and several."""
 DIVIDED_BOUND = 1e-3
 """Largest mean difference of the scores between one host and several among which S3 divides the rows."""
+QUANTILES = [0.1, 0.5, 0.9]
+QUANTILE_LOSS_BOUND = 0.01
+"""Largest relative difference of the quantile loss between one host and several."""
 
 
 SLOW_STOP = """
@@ -198,6 +202,24 @@ def test_two_hosts_train_the_model_of_one(make_job: Callable[[str], HostsJob], t
     environment = json.loads((two.first / "output/data/environment.json").read_text())
     assert environment["hosts"] == "2"
     assert "hosts" not in json.loads((one.first / "output/data/environment.json").read_text())
+
+
+def test_quantiles_of_two_hosts_are_as_good_as_those_of_one(
+    make_job: Callable[[str], HostsJob], tmp_path: Path
+) -> None:
+    write_features(tmp_path / "features", days=60, rows_per_day=100, validation_days=20, task="regression")
+    labels = pd.read_parquet(tmp_path / "features/validation/data.parquet")["late"].to_numpy()[:, None]
+    scores, logs = [], []
+    for name, hosts in (("one", HOSTS[:1]), ("two", HOSTS)):
+        job = make_job(name)
+        job.features = tmp_path / "features"
+        logs.append(job.run(hosts, quantiles=QUANTILES, num_round=30, checkpoint_s=1_000)[0])
+        scores.append(np.asarray(job.score()))
+    errors = [labels - values for values in scores]
+    one, two = (np.maximum(QUANTILES * error, (np.array(QUANTILES) - 1) * error).mean() for error in errors)
+    assert abs(two - one) <= QUANTILE_LOSS_BOUND * one
+    assert np.abs(scores[0] - scores[1]).max() > BOUND, "the scores are not those of one host, and the log says so"
+    assert ["mean of the hosts' quantiles" in log for log in logs] == [False, True]
 
 
 @pytest.mark.parametrize("seed", [3, 4, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(10, 18))])

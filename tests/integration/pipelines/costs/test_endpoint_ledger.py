@@ -27,7 +27,7 @@ def make_row(begin: float, end: float, **fields: Any) -> dict[str, Any]:
     names = {"endpoint": "boats", "config": "a", "project": "flights", "model": "boats", "instance_type": "ml.m5.large"}
     fleet = Fleet(**{"region": "us-east-1", "variant": "v", **names, **fields})
     time = tuple(MONTH_BEGIN + dt.timedelta(hours=hours) for hours in (begin, end))
-    usage = Usage(instance_h=end - begin, count=1)
+    usage = Usage(instance_h=end - begin, instance_count=1)
     if fleet.memory_mb:
         usage = Usage(requests=20, busy_s=1_800)
     return build_row(fleet, (time[0], time[1]), usage, PRICE, is_running=begin < end)

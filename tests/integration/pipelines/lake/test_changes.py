@@ -26,7 +26,7 @@ def list_files(home: Path) -> set[str]:
 
 def test_all_rows_of_a_new_partition_are_added(home: Path) -> None:
     commit = Lake.open().write_partition("t", D1, create_rows(D1, [1, 2, 3]), ["n"])
-    assert (commit.changed, commit.rows, commit.changes, commit.columns) == (True, 3, ChangeCounts(added=3), [])
+    assert (commit.changed, commit.rows, commit.changes, commit.column_changes) == (True, 3, ChangeCounts(added=3), [])
 
 
 def test_changes_are_counted_by_key(home: Path) -> None:
@@ -65,7 +65,7 @@ def test_an_added_column_is_accepted_and_reported(home: Path) -> None:
     lake = Lake.open()
     lake.write_partition("t", D1, create_rows(D1, [1]), ["n"])
     commit = lake.write_partition("t", D2, create_rows(D2, [2], colour=pa.array(["red"])), ["n"])
-    assert commit.columns == ["added colour: string"]
+    assert commit.column_changes == ["added colour: string"]
     assert lake.read_partition("t", D1)["colour"].to_pylist() == [None]
     assert lake.read_partition("t", D2)["colour"].to_pylist() == ["red"]
 
@@ -74,14 +74,14 @@ def test_equal_rows_with_another_column_are_a_change(home: Path) -> None:
     lake = Lake.open()
     lake.write_partition("t", D1, create_rows(D1, [1]), ["n"])
     commit = lake.write_partition("t", D1, create_rows(D1, [1], colour=pa.array([None], pa.string())), ["n"])
-    assert (commit.changed, commit.columns) == (True, ["added colour: string"])
+    assert (commit.changed, commit.column_changes) == (True, ["added colour: string"])
 
 
 def test_a_wider_type_is_accepted_and_reported(home: Path) -> None:
     lake, wide_values = Lake.open(), pa.array([2**40], pa.int64())
     lake.write_partition("t", D1, create_rows(D1, [1]), ["n"])
     commit = lake.write_partition("t", D2, create_rows(D2, [2]).set_column(2, "value", wide_values), ["n"])
-    assert commit.columns == ["widened value: int32 to int64"]
+    assert commit.column_changes == ["widened value: int32 to int64"]
     assert (lake.read_partition("t", D1)["value"].to_pylist(), lake.read_partition("t", D2)["value"].to_pylist()) == (
         [1],
         [2**40],
@@ -135,7 +135,7 @@ def test_a_column_without_values_gets_its_type_from_the_first_value(home: Path) 
     lake.write_partition("t", D1, create_rows(D1, [1], colour=pa.nulls(1)))
     assert "colour" not in lake.read_schema("t").names
     lake.write_partition("t", D2, create_rows(D2, [1], colour=pa.array(["red"])))
-    assert lake.write_partition("t", D3, create_rows(D3, [1], colour=pa.nulls(1))).columns == []
+    assert lake.write_partition("t", D3, create_rows(D3, [1], colour=pa.nulls(1))).column_changes == []
     assert lake.read_partition("t", D3)["colour"].to_pylist() == [None]
 
 

@@ -188,7 +188,7 @@ def test_a_secret_in_an_address_is_in_no_file(
     orders.to_csv(tmp_path / "api/rows.csv", index=False)
     url = address.format(secret=SECRET, host=serve(tmp_path / "api").removeprefix("http://"))
     creation = create(Request("orders", url, label="returned"), project, refuse_to_ask)
-    assert creation.variable == "ORDERS_URL"
+    assert creation.address_variable == "ORDERS_URL"
     check_no_secret(project)
     check_style(project)
     open_source = runpy.run_path(str(project / "datasets/orders/source.py"))["open_source"]

@@ -60,10 +60,10 @@ def test_an_empty_payload_and_an_empty_state_are_restored(folder: Path) -> None:
     assert (checkpoint.step, checkpoint.payload, checkpoint.state) == (0, b"", {})
 
 
-@pytest.mark.parametrize("keep", [1, 2, 3])
-def test_only_the_last_checkpoints_are_kept(folder: Path, keep: int) -> None:
-    save_steps(folder, *range(8, 13), keep=keep)
-    assert list_names(folder) == [f"{step:06d}" for step in range(13 - keep, 13)]
+@pytest.mark.parametrize("max_checkpoints", [1, 2, 3])
+def test_only_the_last_checkpoints_are_kept(folder: Path, max_checkpoints: int) -> None:
+    save_steps(folder, *range(8, 13), max_checkpoints=max_checkpoints)
+    assert list_names(folder) == [f"{step:06d}" for step in range(13 - max_checkpoints, 13)]
     assert list_names(folder.parent) == ["checkpoints"], "there is nothing beside the folder"
 
 
@@ -82,7 +82,9 @@ def test_a_repeated_step_replaces_its_checkpoint(folder: Path) -> None:
     assert checkpoints.restore().payload == b"again"  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize("options", [{"keep": 0}, {"keep": -1}, {"every_s": -1.0}, {"every_s": float("nan")}])
+@pytest.mark.parametrize(
+    "options", [{"max_checkpoints": 0}, {"max_checkpoints": -1}, {"every_s": -1.0}, {"every_s": float("nan")}]
+)
 def test_refuses_options_out_of_range(folder: Path, options: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="at least"):
         Checkpoints(folder, IDENTITY, **options)
@@ -150,7 +152,7 @@ def test_a_checkpoint_cut_or_changed_anywhere_falls_back_to_the_one_before(
 
 
 def test_broken_checkpoints_are_removed_before_complete_ones(folder: Path) -> None:
-    save_steps(folder, 10, 20, 30, keep=3)
+    save_steps(folder, 10, 20, 30, max_checkpoints=3)
     for name in ("000020", "000030"):
         with (folder / name).open("r+b") as file:
             file.truncate(90)
@@ -201,7 +203,7 @@ def test_an_incomplete_synchronisation_restores_the_newest_checkpoint_that_arriv
     folder: Path, tmp_path: Path
 ) -> None:
     """Whatever files S3 has, the newest of them is a complete checkpoint."""
-    save_steps(folder, 1, 2, 3, keep=3)
+    save_steps(folder, 1, 2, 3, max_checkpoints=3)
     for names in (["000003"], ["000001"], ["000001", "000003"], []):
         copy = tmp_path / f"copy-{len(names)}-{'-'.join(names)}"
         copy.mkdir()

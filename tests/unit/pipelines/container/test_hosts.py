@@ -17,7 +17,7 @@ def share(job: Path, identities: Sequence[str], names: Sequence[str] = NAMES) ->
     """Share a text among hosts, each with an identity; the last one comes first."""
     with ThreadPoolExecutor(len(identities)) as pool:
         pairs = reversed(list(zip(names, identities, strict=False)))
-        futures = [pool.submit(Hosts(names, name, str(job)).share, f"text of {name}", own) for name, own in pairs]
+        futures = [pool.submit(Hosts(names, name, str(job)).share_text, f"text of {name}", own) for name, own in pairs]
     return futures[::-1]
 
 
@@ -38,7 +38,7 @@ def test_a_host_with_another_identity_ends_all(tmp_path: Path) -> None:
 def test_a_connection_of_somebody_else_is_ignored(tmp_path: Path) -> None:
     hosts = [Hosts(NAMES[:2], name, str(tmp_path)) for name in NAMES[:2]]
     with ThreadPoolExecutor(1) as pool:
-        future = pool.submit(hosts[0].share, "text", "a")
+        future = pool.submit(hosts[0].share_text, "text", "a")
         connected = False
         while not connected:
             try:
@@ -47,18 +47,18 @@ def test_a_connection_of_somebody_else_is_ignored(tmp_path: Path) -> None:
                 connected = True
             except ConnectionRefusedError:
                 pass
-        assert hosts[1].share("", "a") == future.result() == "text"
+        assert hosts[1].share_text("", "a") == future.result() == "text"
 
 
 def test_a_host_that_does_not_come_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hosts_module, "WAIT_S", 0.3)
     first, second, third = (Hosts(NAMES, name, str(tmp_path)) for name in NAMES)
     with pytest.raises(HostsError, match=r"the host 127.0.0.1, LOCALHOST did not connect within"):
-        first.share("text", "a")
+        first.share_text("text", "a")
     with pytest.raises(HostsError, match="the host localhost does not answer within"):
-        second.share("", "a")
+        second.share_text("", "a")
     with pytest.raises(HostsError, match=r"the name of the host algo-1.invalid does not resolve"):
-        Hosts(["algo-1.invalid", "algo-2"], "algo-2", "job").share("", "a")
+        Hosts(["algo-1.invalid", "algo-2"], "algo-2", "job").share_text("", "a")
     assert third.index == 2 and not third.is_first
 
 

@@ -14,12 +14,12 @@ from pipelines.planning.batch_limits import (
     list_serving_changes,
     list_training_changes,
 )
-from pipelines.planning.inference_memory import Serving, estimate_inference
-from pipelines.planning.memory import Setup, estimate_training
+from pipelines.planning.inference_memory import InferenceSetup, estimate_inference
+from pipelines.planning.memory import TrainingSetup, estimate_training
 from pipelines.planning.models import MODELS
 
 LLAMA_3_8B, LLAMA_3_70B = MODELS["llama-3-8b"], MODELS["llama-3-70b"]
-FULL = Setup("fp32")
+FULL = TrainingSetup("fp32")
 
 
 @pytest.mark.parametrize(("device_gb", "batch"), [(12, 0), (12.9, 0), (13, 1), (17.9, 5), (1e6, MAX_BATCH)])
@@ -28,7 +28,7 @@ def test_largest_batch(device_gb: float, batch: int) -> None:
 
 
 def test_largest_batch_of_a_training_fits_and_the_next_one_does_not() -> None:
-    setup = Setup("fp32", is_recomputed=True, stage=3, devices=8)
+    setup = TrainingSetup("fp32", is_recomputed=True, stage=3, devices=8)
     batch = find_training_batch(LLAMA_3_8B, 2048, setup, 80, 2)
     totals = [estimate_training(LLAMA_3_8B, 2048, count, setup).total / 1e9 for count in (batch, batch + 1)]
     assert totals[0] <= 78 < totals[1]
@@ -37,19 +37,19 @@ def test_largest_batch_of_a_training_fits_and_the_next_one_does_not() -> None:
 
 def test_largest_batch_of_an_inference() -> None:
     """8,192 tokens of Llama 3 8B are 1.07 GB of cache, beside 16.1 GB of weights and 0.8 GB of activations."""
-    batch = find_serving_batch(LLAMA_3_8B, 8192, Serving(), 24, 2)
-    totals = [estimate_inference(LLAMA_3_8B, 8192, count, Serving()).total / 1e9 for count in (batch, batch + 1)]
+    batch = find_serving_batch(LLAMA_3_8B, 8192, InferenceSetup(), 24, 2)
+    totals = [estimate_inference(LLAMA_3_8B, 8192, count, InferenceSetup()).total / 1e9 for count in (batch, batch + 1)]
     assert totals[0] <= 22 < totals[1]
     assert batch == 4
 
 
 def test_nothing_is_changed_where_it_fits() -> None:
     assert list_training_changes(LLAMA_3_8B, 2048, 1, FULL, 200) == []
-    assert list_serving_changes(LLAMA_3_8B, 4096, 1, Serving(), 78) == []
+    assert list_serving_changes(LLAMA_3_8B, 4096, 1, InferenceSetup(), 78) == []
 
 
 def test_each_change_makes_a_training_fit() -> None:
-    changes = list_training_changes(LLAMA_3_8B, 2048, 4, Setup("fp32", rank=16), 78)
+    changes = list_training_changes(LLAMA_3_8B, 2048, 4, TrainingSetup("fp32", rank=16), 78)
     assert [change.text for change in changes] == [
         "a batch of 1 with 4 times the accumulation",
         "gradient checkpointing, which computes a third more",
@@ -65,21 +65,21 @@ def test_several_changes_together() -> None:
     assert any(text.endswith("and FSDP on 16 devices") for text in texts)
     assert any(text.endswith("and LoRA of rank 16") for text in texts)
     lora = next(change for change in changes if change.text.endswith("LoRA of rank 16"))
-    setup = Setup("fp32", optimizer="adam8bit", rank=16, is_recomputed=True)
+    setup = TrainingSetup("fp32", optimizer="adam8bit", rank=16, is_recomputed=True)
     assert lora.needed_gb == estimate_training(LLAMA_3_8B, 2048, 1, setup).total / 1e9 <= 22
 
 
 def test_stages_on_the_same_devices() -> None:
-    changes = list_training_changes(LLAMA_3_8B, 2048, 1, Setup("fp32", is_recomputed=True, devices=8), 78)
+    changes = list_training_changes(LLAMA_3_8B, 2048, 1, TrainingSetup("fp32", is_recomputed=True, devices=8), 78)
     assert "ZeRO stage 1 on the 8 devices" in [change.text for change in changes]
 
 
 def test_changes_of_an_inference() -> None:
-    assert [change.text for change in list_serving_changes(LLAMA_3_70B, 8192, 1, Serving(), 78)] == [
+    assert [change.text for change in list_serving_changes(LLAMA_3_70B, 8192, 1, InferenceSetup(), 78)] == [
         "2 devices that share the model",
         "weights of int8",
     ]
-    assert list_serving_changes(LLAMA_3_70B, 8192, 1, Serving(), 0.001) == []
+    assert list_serving_changes(LLAMA_3_70B, 8192, 1, InferenceSetup(), 0.001) == []
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ def build_prices(hour: int = WEEKS_H, last: float | None = None, night: float = 
 
 def decide(prices: HourlyPrices, slack_h: float, **fields: object):
     """Decide at the begin of the last hour of the prices."""
-    start = PlannedRun(**{"latest": prices.hour + slack_h * HOUR, "duration_s": 4 * 3_600, **fields})  # type: ignore[arg-type]
+    start = PlannedRun(**{"latest_start": prices.hour + slack_h * HOUR, "duration_s": 4 * 3_600, **fields})  # type: ignore[arg-type]
     return decide_start(prices, start, prices.hour)
 
 
@@ -121,7 +121,7 @@ def test_a_short_history_is_no_reason_to_wait():
 )
 def test_wrong_values_are_refused(fields, message):
     with pytest.raises(SpecError) as error:
-        PlannedRun(**{"latest": MONDAY, "duration_s": 60, **fields}).check()
+        PlannedRun(**{"latest_start": MONDAY, "duration_s": 60, **fields}).check()
     assert message in str(error.value)
     PlannedRun(MONDAY, 60).check()
 

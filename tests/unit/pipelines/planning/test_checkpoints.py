@@ -20,7 +20,7 @@ from pipelines.planning.checkpoints import (
     estimate_interrupted_run,
     estimate_save_s,
 )
-from pipelines.planning.memory import Setup
+from pipelines.planning.memory import TrainingSetup
 
 HOUR_S = 3600.0
 
@@ -113,7 +113,7 @@ def test_checkpoint_of_bloom() -> None:
 
 def test_checkpoint_of_a_full_fine_tuning() -> None:
     """docs/how-to/fine-tune-a-language-model.md: 84 GB of 7B parameters, weights in fp32 and Adam's states."""
-    assert compute_checkpoint_bytes(7e9, Setup("fp32")) == 84e9
+    assert compute_checkpoint_bytes(7e9, TrainingSetup("fp32")) == 84e9
     assert estimate_save_s(84e9, 1.4) == pytest.approx(60)
 
 

@@ -7,7 +7,12 @@ from collections.abc import Callable
 import pytest
 
 from pipelines.errors import SpecError
-from pipelines.planning.inference_memory import Serving, estimate_inference, estimate_prefill, estimate_token_cache
+from pipelines.planning.inference_memory import (
+    InferenceSetup,
+    estimate_inference,
+    estimate_prefill,
+    estimate_token_cache,
+)
 from pipelines.planning.memory import estimate_weights
 from pipelines.planning.models import MODELS
 from pipelines.planning.sizes import DecoderSize
@@ -33,40 +38,43 @@ def test_grouped_queries_need_a_part_of_the_cache() -> None:
 def test_weights_of_70b() -> None:
     """A published case: 140 GB at FP16, and half of it at INT8; Llama 3 has 70.55B parameters."""
     assert [estimate_weights(70e9, name) / 1e9 for name in ("fp16", "int8")] == [140, 70]
-    memory = estimate_inference(LLAMA_3_70B, 4096, 1, Serving("fp16"))
+    memory = estimate_inference(LLAMA_3_70B, 4096, 1, InferenceSetup("fp16"))
     assert memory.weights / 1e9 == pytest.approx(141.1, abs=0.05)
-    assert estimate_inference(LLAMA_3_70B, 4096, 1, Serving("int8")).weights == memory.weights / 2
+    assert estimate_inference(LLAMA_3_70B, 4096, 1, InferenceSetup("int8")).weights == memory.weights / 2
 
 
 def test_devices_share_weights_and_cache() -> None:
-    one, four = (estimate_inference(LLAMA_3_70B, 4096, 8, Serving(devices=devices)) for devices in (1, 4))
+    one, four = (estimate_inference(LLAMA_3_70B, 4096, 8, InferenceSetup(devices=devices)) for devices in (1, 4))
     assert four.weights == one.weights / 4
     assert four.cache == one.cache / 4
     assert one.activations / 4 < four.activations < one.activations  # the input of a layer is whole on each device
-    many = estimate_inference(LLAMA_3_70B, 4096, 8, Serving(devices=32))
+    many = estimate_inference(LLAMA_3_70B, 4096, 8, InferenceSetup(devices=32))
     assert many.cache == one.cache / 8  # there are only 8 heads of the keys
     assert one.total == one.weights + one.cache + one.activations
 
 
 def test_prompts_in_parts_need_fewer_activations() -> None:
-    whole = estimate_inference(LLAMA_3_8B, 8192, 4, Serving())
-    parts = estimate_inference(LLAMA_3_8B, 8192, 4, Serving(prefill=1024))
+    whole = estimate_inference(LLAMA_3_8B, 8192, 4, InferenceSetup())
+    parts = estimate_inference(LLAMA_3_8B, 8192, 4, InferenceSetup(prefill=1024))
     assert parts.activations == whole.activations / 8
     assert parts.cache == whole.cache
-    assert estimate_prefill(LLAMA_3_8B, 1, 512, Serving()) == 512 * 128256 * 4  # the logits are larger
+    assert estimate_prefill(LLAMA_3_8B, 1, 512, InferenceSetup()) == 512 * 128256 * 4  # the logits are larger
 
 
 @pytest.mark.parametrize(
     ("call", "text"),
     [
-        (lambda: Serving("fp12"), "precision must be one of fp32, bf16, fp16, int8, int4, not fp12."),
-        (lambda: Serving(cache="int3"), "cache must be one of"),
-        (lambda: Serving(devices=0), "devices must be a positive number, not 0."),
-        (lambda: Serving(prefill=-1), "prefill must be a positive number, not -1."),
+        (lambda: InferenceSetup("fp12"), "precision must be one of fp32, bf16, fp16, int8, int4, not fp12."),
+        (lambda: InferenceSetup(cache="int3"), "cache must be one of"),
+        (lambda: InferenceSetup(devices=0), "devices must be a positive number, not 0."),
+        (lambda: InferenceSetup(prefill=-1), "prefill must be a positive number, not -1."),
         (lambda: estimate_token_cache(LLAMA_3_8B, "int3"), "cache must be one of"),
-        (lambda: estimate_inference(LLAMA_3_8B, 0, 1, Serving()), "sequence must be a positive number, not 0."),
-        (lambda: estimate_inference(LLAMA_3_8B, 1, 10**9, Serving()), "batch must be at most 1e+07, not 1e+09."),
-        (lambda: estimate_inference(LLAMA_3_8B, 1, 1, Serving(devices=3)), "3 devices cannot share 32 heads equally."),
+        (lambda: estimate_inference(LLAMA_3_8B, 0, 1, InferenceSetup()), "sequence must be a positive number, not 0."),
+        (lambda: estimate_inference(LLAMA_3_8B, 1, 10**9, InferenceSetup()), "batch must be at most 1e+07, not 1e+09."),
+        (
+            lambda: estimate_inference(LLAMA_3_8B, 1, 1, InferenceSetup(devices=3)),
+            "3 devices cannot share 32 heads equally.",
+        ),
         (lambda: DecoderSize(1, 8, 8, 2, 4, 8), "key_heads (4) must divide heads (2)."),
         (lambda: DecoderSize(1, 12, 8, 6, 4, 8), "key_heads (4) must divide heads (6)."),
         (lambda: estimate_weights(7e18, "fp16"), "parameters must be at most 1e+15, not 7e+18. Check its unit."),

@@ -38,7 +38,7 @@ def test_the_row_is_a_shell_variable_and_the_addresses_are_those_of_make_up(
     assert "AWS_ENDPOINT_URL=http://127.0.0.1:4566" in hint and "-m pipelines materialize --model flights" in hint
     assert "materialize" not in build_serving_hint(layout, stack, "flights", has_endpoint=True, has_lookups=False)
     layout.home.mkdir()
-    layout.stay_up_file.touch()
+    layout.keep_running_file.touch()
     hint = build_serving_hint(layout, stack, "other", has_endpoint=False, has_lookups=False)
     assert "MLFLOW_TRACKING_URI=http://127.0.0.1:2\n" in hint and "endpoint" not in hint, "it stays up; no such DAG"
 

@@ -40,18 +40,18 @@ class JobLog:
         self._truncated_streams: set[str] = set()
         """Streams whose latest lines were not shown, because there were too many."""
 
-    async def show_new_lines(self, logs: Any, *, is_final: bool = False) -> None:
+    async def show_new_lines(self, logs_client: Any, *, is_final: bool = False) -> None:
         """Show the lines that are new. Never raises: the task must not fail because the log cannot be read.
 
         Args:
-            logs: an aiobotocore client of CloudWatch Logs.
+            logs_client: an aiobotocore client of CloudWatch Logs.
             is_final: whether the job has ended. If so, the last lines are also shown, if lines were omitted.
         """
         if self._is_unreadable:
             return
         try:
-            for stream in await self._list_streams(logs):
-                await self._show_stream(logs, stream, is_final)
+            for stream in await self._list_streams(logs_client):
+                await self._show_stream(logs_client, stream, is_final)
             self._outage.record_response()
         except Exception as error:
             self._log_error(error)
@@ -65,16 +65,16 @@ class JobLog:
         self._is_unreadable = True
         self.log.warning("the job's log cannot be read: %s", format_error_line(error))
 
-    async def _list_streams(self, logs: Any) -> list[str]:
+    async def _list_streams(self, logs_client: Any) -> list[str]:
         request = {"logGroupName": self.group, "logStreamNamePrefix": f"{self.job_name}/"}
-        return [stream["logStreamName"] for stream in (await logs.describe_log_streams(**request))["logStreams"]]
+        return [stream["logStreamName"] for stream in (await logs_client.describe_log_streams(**request))["logStreams"]]
 
-    async def _show_stream(self, logs: Any, stream: str, is_final: bool) -> None:
+    async def _show_stream(self, logs_client: Any, stream: str, is_final: bool) -> None:
         """Show the new lines of one host."""
         shown_count = omitted_count = 0
         has_more = True
         for _ in range(PAGES_PER_CHECK):
-            lines, has_more = await self._read_page(logs, stream)
+            lines, has_more = await self._read_page(logs_client, stream)
             shown_lines = lines[: LINES_PER_CHECK - shown_count]
             self._log_lines(stream, shown_lines)
             shown_count, omitted_count = shown_count + len(shown_lines), omitted_count + len(lines) - len(shown_lines)
@@ -88,22 +88,22 @@ class JobLog:
             self._truncated_streams.discard(stream)
         # If this check read no line, an earlier check omitted the last lines.
         if is_final and stream in self._truncated_streams:
-            self._log_lines(stream, await self._read_last_lines(logs, stream))
+            self._log_lines(stream, await self._read_last_lines(logs_client, stream))
 
-    async def _read_page(self, logs: Any, stream: str) -> tuple[list[str], bool]:
+    async def _read_page(self, logs_client: Any, stream: str) -> tuple[list[str], bool]:
         """Return the next lines of one host, and whether there may be more."""
         token = self._tokens.get(stream)
         next_token = {"nextToken": token} if token else {}
-        page = await logs.get_log_events(
+        page = await logs_client.get_log_events(
             logGroupName=self.group, logStreamName=stream, startFromHead=True, **next_token
         )
         self._tokens[stream] = page["nextForwardToken"]
         # At the end of the stream, CloudWatch returns the token of the request again.
         return [event["message"] for event in page["events"]], page["nextForwardToken"] != token
 
-    async def _read_last_lines(self, logs: Any, stream: str) -> list[str]:
+    async def _read_last_lines(self, logs_client: Any, stream: str) -> list[str]:
         request = {"logGroupName": self.group, "logStreamName": stream, "limit": LAST_LINES}
-        page = await logs.get_log_events(startFromHead=False, **request)
+        page = await logs_client.get_log_events(startFromHead=False, **request)
         return [event["message"] for event in page["events"]]
 
     def _log_lines(self, stream: str, lines: list[str]) -> None:

@@ -56,7 +56,7 @@ def test_the_last_ones_stay_and_foreign_files_too(tmp_path: Path, processes: Any
     other = make(folder, processes, identity={"learning_rate": 0.2}).save(9, {"w": torch.ones(2)}, {})
     (folder / "notes.txt").write_text("mine")
     (folder / f"{'0' * 8}-{other.split('-')[1]}-00000000").mkdir()
-    checkpoints = make(folder, processes, keep=2)
+    checkpoints = make(folder, processes, max_checkpoints=2)
     names = [checkpoints.save(step, {"w": torch.full((2,), step)}, {"step": step}) for step in (1, 2, 3)]
     left = {path.name for path in folder.iterdir()}
     assert left == {*names[1:], other, "notes.txt", f"{'0' * 8}-{other.split('-')[1]}-00000000"}
@@ -90,9 +90,9 @@ def test_a_checkpoint_of_other_tensors_is_refused(tmp_path: Path, processes: Any
         checkpoints.load(checkpoints.restore(), tensors)
 
 
-@pytest.mark.parametrize("options", [{"keep": 0}, {"every_s": -1}, {"every_s": float("nan")}])
+@pytest.mark.parametrize("options", [{"max_checkpoints": 0}, {"every_s": -1}, {"every_s": float("nan")}])
 def test_wrong_options_are_refused(tmp_path: Path, processes: Any, options: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="keep is at least 1 and every_s at least 0"):
+    with pytest.raises(ValueError, match="max_checkpoints is at least 1 and every_s at least 0"):
         make(tmp_path, processes, **options)
 
 

@@ -32,7 +32,7 @@ def write_tables(lake: Lake) -> None:
         lake.write_partition("by_model", D1, rows, part_values={"model": model})
     for number in range(33):  # more than `MAX_SNAPSHOTS`, so that old ones expire
         lake.append_rows("appended", D1, create_rows(D1, number))
-    months = MonthTable("months", SCHEMA, lake.catalog, keeps_snapshots=False)
+    months = MonthTable("months", SCHEMA, lake.catalog, keeps_old_snapshots=False)
     for number in range(33):
         months.update(lambda version, n=number: version.replace_month(D1, create_rows(D1, n)))  # type: ignore[misc]
 

@@ -29,7 +29,7 @@ def write_tables(lake: Lake) -> None:
     for day in (D1, D2):
         lake.write_partition("cleared", day, create_rows(day, 40))
     lake.clear_partition("cleared", D2)
-    months = MonthTable("months", SCHEMA, lake.catalog, keeps_snapshots=False)
+    months = MonthTable("months", SCHEMA, lake.catalog, keeps_old_snapshots=False)
     for number in range(20):  # old snapshots expire
         rows = pa.concat_tables([create_rows(D1, 50 + other) for other in range(number + 1)])
         months.update(lambda version, rows=rows: version.replace_month(D1, rows))  # type: ignore[misc]

@@ -12,7 +12,7 @@ from drydock.host import mpi_agent
 from drydock.jobs.training.distribution import (
     FIRST_PORT,
     PORTS,
-    Launch,
+    LaunchContext,
     build_launch_command,
     build_mpi_command,
     build_torch_command,
@@ -24,10 +24,10 @@ TORCH = {"sagemaker_torch_distributed_enabled": "true"}
 MPI = {"sagemaker_mpi_enabled": "true"}
 
 
-def make_launch(folder: Path = Path("/mpi"), host: str = "algo-1", count: int = 2, **fields: Any) -> Launch:
+def make_launch(folder: Path = Path("/mpi"), host: str = "algo-1", count: int = 2, **fields: Any) -> LaunchContext:
     hosts = [f"algo-{number}" for number in range(1, count + 1)]
     values = {"master": "algo-1", "job": "arn", "folder": folder, "is_container": False, **fields}
-    return Launch(hosts=hosts, host=host, **values)
+    return LaunchContext(hosts=hosts, host=host, **values)
 
 
 def test_torchrun_gets_the_rank_and_the_first_host() -> None:

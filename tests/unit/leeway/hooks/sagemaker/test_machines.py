@@ -13,7 +13,7 @@ from leeway.hooks.sagemaker.machines import (
 
 def make_machine(**fields):
     return Machine(**{
-        "instance_type": "ml.m5.large", "instance_count": 1, "volume_size_gb": 30, "spot": True, "max_run_s": 60,
+        "instance_type": "ml.m5.large", "instance_count": 1, "volume_size_gb": 30, "is_spot": True, "max_run_s": 60,
         "max_wait_s": 60, **fields,
     })  # fmt: skip
 
@@ -32,7 +32,7 @@ def test_spot_request_has_both_times_and_on_demand_request_has_one():
         "MaxRuntimeInSeconds": 60,
         "MaxWaitTimeInSeconds": 60,
     }
-    on_demand = make_machine(spot=False, max_wait_s=1)
+    on_demand = make_machine(is_spot=False, max_wait_s=1)
     assert on_demand.build_request()["StoppingCondition"] == {"MaxRuntimeInSeconds": 60}
     assert on_demand.build_request()["EnableManagedSpotTraining"] is False
 
@@ -55,7 +55,7 @@ def test_policy_decides_which_machines_are_tried():
     ]
     with_on_demand = ["ml.m5.large spot", "ml.m5.xlarge spot", "ml.m5.large on demand"]
     assert list_labels(list_machines_to_try(make_machine(), types, "on_demand")) == with_on_demand
-    assert list_labels(list_machines_to_try(make_machine(spot=False), types[:1], "on_demand")) == [
+    assert list_labels(list_machines_to_try(make_machine(is_spot=False), types[:1], "on_demand")) == [
         "ml.m5.large on demand"
     ]
 

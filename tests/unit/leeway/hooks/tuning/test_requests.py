@@ -19,7 +19,7 @@ from leeway.hooks.tuning.requests import (
 from pipelines.tuning.plan import PlanSpec
 
 PLAN = PlanSpec(space={"eta": {"low": 0.1, "high": 0.3}}, strategy="random", trials=10, parallel=2, seed=5)
-MACHINE = Machine("ml.m5.large", 1, 30, spot=True, max_run_s=60, max_wait_s=120)
+MACHINE = Machine("ml.m5.large", 1, 30, is_spot=True, max_run_s=60, max_wait_s=120)
 TRAINING: dict[str, Any] = {
     "AlgorithmSpecification": {"TrainingImage": "image", "TrainingInputMode": "File"},
     "HyperParameters": {"num_round": "4"},

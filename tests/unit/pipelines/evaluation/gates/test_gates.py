@@ -22,7 +22,7 @@ from pipelines.evaluation.gates import (
 )
 from pipelines.evaluation.gates.checks import check_estimate, check_row_count, check_value
 from pipelines.evaluation.gates.holdout import Holdout
-from pipelines.evaluation.gates.judge import Evidence, judge
+from pipelines.evaluation.gates.judge import JudgedData, judge
 from pipelines.evaluation.gates.leakage import compute_concordance_alone
 from pipelines.evaluation.gates.serving import PackageMeasurements
 from pipelines.evaluation.statistics.estimate import Estimate
@@ -55,13 +55,13 @@ def build_policy(**parts: Any) -> Policy:
     return policy if "bounds" in parts else policy.model_copy(update={"bounds": {}})
 
 
-def run_checks(rows: Holdout, evidence: Evidence | None = None, **policy: Any) -> list[Check]:
+def run_checks(rows: Holdout, evidence: JudgedData | None = None, **policy: Any) -> list[Check]:
     """Judge the rows by a policy of these parts, and return the checks."""
-    full_evidence = replace(evidence, holdout=rows) if evidence else Evidence(rows)
+    full_evidence = replace(evidence, holdout=rows) if evidence else JudgedData(rows)
     return judge(full_evidence, build_policy(**{"min_rows": 1, "draws": 200, **policy})).checks
 
 
-def get_outcome(rows: Holdout, name: str, evidence: Evidence | None = None, **policy: Any) -> str:
+def get_outcome(rows: Holdout, name: str, evidence: JudgedData | None = None, **policy: Any) -> str:
     """Return the outcome of the only check whose name begins with `name`."""
     checks = [check for check in run_checks(rows, evidence, **policy) if check.name.startswith(name)]
     assert len(checks) == 1, [check.name for check in checks]
@@ -79,7 +79,7 @@ def get_outcome(rows: Holdout, name: str, evidence: Evidence | None = None, **po
 )
 def test_refuses_a_metric_that_binary_models_do_not_have(policy: dict[str, Any], problem: str) -> None:
     with pytest.raises(SpecError, match=problem):
-        judge(Evidence(build_holdout(100)), Policy(**policy))
+        judge(JudgedData(build_holdout(100)), Policy(**policy))
 
 
 @pytest.mark.parametrize(
@@ -236,7 +236,7 @@ def test_the_candidate_may_not_be_significantly_less_often_right_at_a_threshold(
 @pytest.mark.parametrize(("days", "expected"), [(31, PASSED), (0, PASSED), (-1, FAILED)])
 def test_a_candidate_that_is_older_than_the_champion_fails(days: int, expected: str) -> None:
     assert (
-        get_outcome(build_holdout(), "days that the window", Evidence(build_holdout(), days_after_champion=days))
+        get_outcome(build_holdout(), "days that the window", JudgedData(build_holdout(), days_after_champion=days))
         == expected
     )
 
@@ -269,14 +269,14 @@ def test_many_slices_that_differ_by_chance_pass() -> None:
     rows = build_holdout(40_000, gain=0.02)
     by_chance = replace(rows, features=rows.features.assign(cell=np.arange(40_000) % 200))
     policy = {"slices": {"columns": ["cell"], "max_drop": 0.0, "min_rows": 50}}
-    judgement = judge(Evidence(by_chance), build_policy(min_rows=1, **policy))
+    judgement = judge(JudgedData(by_chance), build_policy(min_rows=1, **policy))
     assert judgement.checks[1].outcome == PASSED
     assert len(judgement.slices) == 200
 
 
 def test_without_a_champion_slices_are_reported() -> None:
     rows = replace(build_holdout(), champion_score=None)
-    judgement = judge(Evidence(rows), build_policy(slices={"columns": ["origin"]}))
+    judgement = judge(JudgedData(rows), build_policy(slices={"columns": ["origin"]}))
     assert judgement.checks[1].outcome == REPORTED
     assert sorted(judgement.slices["part"]) == ["EWR", "JFK", "LGA"]
 
@@ -300,15 +300,16 @@ def test_a_feature_that_leaks_the_label_fails() -> None:
     rows = build_holdout()
     leaking = replace(rows, features=rows.features.assign(arr_delay=rows.label + 0.1))
     assert (
-        get_outcome(rows, "AUC of one feature alone", Evidence(rows, features=("origin",)), max_solo_auc=0.75) == PASSED
+        get_outcome(rows, "AUC of one feature alone", JudgedData(rows, features=("origin",)), max_solo_auc=0.75)
+        == PASSED
     )
-    evidence = Evidence(leaking, features=("origin", "arr_delay"))
+    evidence = JudgedData(leaking, features=("origin", "arr_delay"))
     assert get_outcome(leaking, "AUC of one feature alone (arr_delay)", evidence, max_solo_auc=0.75) == FAILED
     by_chance = replace(rows, features=rows.features.assign(arr_time=np.where(np.arange(ROWS) % 3, 1_200.0, np.nan)))
-    evidence = Evidence(by_chance, features=("origin", "arr_time"))
+    evidence = JudgedData(by_chance, features=("origin", "arr_time"))
     assert get_outcome(by_chance, "AUC of one feature alone", evidence, max_solo_auc=0.75) == PASSED
     missing = replace(rows, features=rows.features.assign(arr_time=np.where(rows.label == 1, np.nan, 1_200.0)))
-    evidence = Evidence(missing, features=("origin", "arr_time"))
+    evidence = JudgedData(missing, features=("origin", "arr_time"))
     assert get_outcome(missing, "AUC of one feature alone (arr_time)", evidence, max_solo_auc=0.75) == FAILED
 
 
@@ -358,7 +359,7 @@ def test_harmless_missing_values_do_not_hide_what_the_others_say() -> None:
 
 def test_the_packaged_model_has_to_keep_its_bounds() -> None:
     measurements = PackageMeasurements(skew=2e-6, mb=5.0, single_ms=(1.0, 3.0), batch_ms=(10.0, 30.0))
-    evidence = Evidence(build_holdout(), package=measurements)
+    evidence = JudgedData(build_holdout(), package=measurements)
     tight = {"serving": {"max_skew": 1e-6, "max_mb": 1, "max_single_ms": 2, "max_batch_ms": 20}}
     wide = {"serving": {"max_skew": 1e-5, "max_mb": 10, "max_single_ms": 5, "max_batch_ms": 50}}
     assert [check.outcome for check in run_checks(evidence.holdout, evidence, **tight)][2:] == [FAILED] * 4
@@ -370,7 +371,9 @@ def test_the_packaged_model_has_to_keep_its_bounds() -> None:
 
 @pytest.mark.parametrize(("cost", "expected"), [(0.5, PASSED), (2.0, FAILED)])
 def test_a_training_that_costs_too_much_fails(cost: float, expected: str) -> None:
-    assert get_outcome(build_holdout(), "cost", Evidence(build_holdout(), cost_usd=cost), max_cost_usd=1.0) == expected
+    assert (
+        get_outcome(build_holdout(), "cost", JudgedData(build_holdout(), cost_usd=cost), max_cost_usd=1.0) == expected
+    )
 
 
 def test_refuses_a_holdout_that_cannot_be_judged() -> None:

@@ -12,7 +12,7 @@ import pytest
 from pipelines.errors import DataError, SpecError
 from pipelines.evaluation.gates import FAILED, PASSED, UNDECIDED, Policy
 from pipelines.evaluation.gates.holdout import Holdout
-from pipelines.evaluation.gates.judge import Evidence, judge
+from pipelines.evaluation.gates.judge import JudgedData, judge
 from pipelines.evaluation.gates.task_policy import complete_policy
 from pipelines.evaluation.report.report import write_report
 from pipelines.evaluation.statistics.weighted import list_metrics
@@ -45,7 +45,7 @@ def build_holdout(strength: float = 1.5, champion_strength: float = 1.0, seed: i
 def list_outcomes(
     holdout: Holdout, policy: Policy = POLICY, features: tuple[str, ...] = ("airport",)
 ) -> dict[str, str]:
-    return {check.name: check.outcome for check in judge(Evidence(holdout, features), policy).checks}
+    return {check.name: check.outcome for check in judge(JudgedData(holdout, features), policy).checks}
 
 
 def test_a_good_model_passes_the_default_policy() -> None:
@@ -106,7 +106,7 @@ def test_a_class_with_few_rows_decides_nothing(count: int) -> None:
     holdout = keep_rows_of_a_class(count)
     for name in ("auc/late", "recall/late", "macro_auc", "balanced_accuracy", "macro_f1"):
         policy = Policy(group_by="date", bounds={name: {"at_least": 0.0}}, champion=[], max_solo_auc=None)
-        checks = judge(Evidence(holdout), policy).checks
+        checks = judge(JudgedData(holdout), policy).checks
         assert checks[0].outcome == UNDECIDED and f"the class late has {count} rows" in checks[0].reason
     for name in ("accuracy", "log_loss", "ece", "auc/early", "recall/on time"):
         policy = Policy(group_by="date", bounds={name: {"at_least": 0.0}}, champion=[], max_solo_auc=None)
@@ -175,7 +175,7 @@ def test_scores_of_another_shape_are_refused() -> None:
 
 def test_the_report_has_the_pictures_of_a_multiclass_model(tmp_path: Path) -> None:
     holdout = build_holdout()
-    judgement = judge(Evidence(holdout, ("airport",)), POLICY)
+    judgement = judge(JudgedData(holdout, ("airport",)), POLICY)
     verdict = build_verdict(checks=judgement.checks)
     page = write_report(tmp_path / "report", verdict, holdout, judgement, POLICY, {"airport": 1.0}, {})
     assert {path.name for path in (tmp_path / "report").iterdir()} == {

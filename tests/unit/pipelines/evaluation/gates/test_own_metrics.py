@@ -16,7 +16,7 @@ from pipelines.dataset import Task
 from pipelines.errors import SpecError
 from pipelines.evaluation.gates import FAILED, PASSED, REPORTED, Policy
 from pipelines.evaluation.gates.holdout import Holdout
-from pipelines.evaluation.gates.judge import Evidence, judge
+from pipelines.evaluation.gates.judge import JudgedData, judge
 from pipelines.evaluation.gates.verdict import Check
 from pipelines.evaluation.own_metrics import make_metric
 from pipelines.evaluation.report.own_metrics import draw_own_metrics, estimate_own_metrics
@@ -92,7 +92,7 @@ def add_metrics(task: Task) -> tuple[Holdout, float, float]:
 
 
 def find_check(holdout: Holdout, name: str, **policy: Any) -> Check:
-    checks = judge(Evidence(holdout), Policy(**{"group_by": "date", **OTHERS, **policy})).checks
+    checks = judge(JudgedData(holdout), Policy(**{"group_by": "date", **OTHERS, **policy})).checks
     (check,) = [check for check in checks if check.name == name]
     return check
 
@@ -143,7 +143,7 @@ def test_fewer_days_give_a_wider_interval(task: Task) -> None:
 def test_the_report_draws_it_by_week_and_slice(task: Task, tmp_path: Path) -> None:
     holdout, cost, _ = add_metrics(task)
     policy = Policy(group_by="date", slices={"columns": ["airport"], "max_drop": 0.5, "min_rows": 100})
-    judgement = judge(Evidence(holdout, ("airport",)), policy)
+    judgement = judge(JudgedData(holdout, ("airport",)), policy)
     (check,) = [check for check in judgement.checks if check.name == "cost"]
     assert (check.outcome, check.value) == (REPORTED, pytest.approx(cost)), "it has no bound"
     parts = estimate_own_metrics(holdout, policy)
@@ -168,4 +168,4 @@ def test_a_metric_that_the_dataset_does_not_have_is_refused() -> None:
     for task in CASES:
         holdout, _, _ = add_metrics(task)
         with pytest.raises(SpecError, match=rf"names the metric 'costs', .* {task} do not have.* cost, skill"):
-            judge(Evidence(holdout), Policy(bounds={"costs": {"at_most": 1.0}}))
+            judge(JudgedData(holdout), Policy(bounds={"costs": {"at_most": 1.0}}))

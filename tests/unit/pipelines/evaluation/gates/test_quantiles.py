@@ -14,7 +14,7 @@ from pipelines.classes import split_quantiles
 from pipelines.errors import DataError, SpecError
 from pipelines.evaluation.gates import FAILED, PASSED, REPORTED
 from pipelines.evaluation.gates.holdout import Holdout
-from pipelines.evaluation.gates.judge import Evidence, judge
+from pipelines.evaluation.gates.judge import JudgedData, judge
 from pipelines.evaluation.gates.policy import Bound, Comparison, Policy
 from pipelines.evaluation.gates.task_policy import complete_policy
 from pipelines.evaluation.report.report import write_report
@@ -52,7 +52,7 @@ def build_holdout(width: float = 1.0, champion_width: float = 1.0, seed: int = 1
 
 
 def list_outcomes(holdout: Holdout, policy: Policy = POLICY) -> dict[str, str]:
-    return {check.name: check.outcome for check in judge(Evidence(holdout), policy).checks}
+    return {check.name: check.outcome for check in judge(JudgedData(holdout), policy).checks}
 
 
 def test_the_metrics_equal_those_of_scikit_learn_and_of_their_definition() -> None:
@@ -72,7 +72,7 @@ def test_the_metrics_equal_those_of_scikit_learn_and_of_their_definition() -> No
 
 def test_quantiles_like_those_of_the_labels_pass() -> None:
     assert set(list_outcomes(build_holdout()).values()) <= {PASSED, REPORTED}
-    (check, *_) = [c for c in judge(Evidence(build_holdout()), POLICY).checks if c.name == "coverage/0.1-0.9"]
+    (check, *_) = [c for c in judge(JudgedData(build_holdout()), POLICY).checks if c.name == "coverage/0.1-0.9"]
     assert check.low < check.value < check.high
 
 
@@ -80,7 +80,7 @@ def test_intervals_that_are_too_narrow_fail_by_coverage_and_against_the_champion
     """Negative control of the test above."""
     holdout = build_holdout(width=0.5)
     outcomes = list_outcomes(holdout)
-    checks = judge(Evidence(holdout), POLICY).checks
+    checks = judge(JudgedData(holdout), POLICY).checks
     assert [check.outcome for check in checks if check.name == "coverage/0.1-0.9"] == [FAILED, PASSED]
     assert outcomes["pinball against the champion's"] == FAILED
     assert outcomes["mae against the label's mean in training"] == PASSED, "the median is as good as before"
@@ -89,7 +89,7 @@ def test_intervals_that_are_too_narrow_fail_by_coverage_and_against_the_champion
 def test_a_champion_without_quantiles_is_compared_by_its_score_only() -> None:
     holdout = replace(build_holdout(), champion_quantiles={})
     with pytest.raises(DataError, match=r"the champion predicts no quantile 0\.1, which a metric of the gate's policy"):
-        judge(Evidence(holdout), POLICY)
+        judge(JudgedData(holdout), POLICY)
     by_score = POLICY.model_copy(update={"champion": [Comparison(metric="mae", margin=0.05)]})
     assert list_outcomes(holdout, by_score)["mae against the champion's"] == PASSED
 
@@ -140,7 +140,7 @@ def test_the_report_has_a_plot_of_the_coverage(
     tmp_path: Path, change: Callable[[Holdout], Holdout], has_picture: bool
 ) -> None:
     holdout = change(build_holdout(0.8))
-    judgement = judge(Evidence(holdout), Policy(group_by="date", min_rows=1_000, serving=None))
+    judgement = judge(JudgedData(holdout), Policy(group_by="date", min_rows=1_000, serving=None))
     page = write_report(tmp_path / "report", build_verdict(), holdout, judgement, POLICY, {"x": 1.0}, {})
     assert (tmp_path / "report/quantiles.png").exists() == has_picture
     assert ("Coverage of the quantiles" in page.read_text()) == has_picture

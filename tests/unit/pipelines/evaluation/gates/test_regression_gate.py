@@ -14,7 +14,7 @@ from pipelines.dataset import Dataset
 from pipelines.errors import DataError, SpecError
 from pipelines.evaluation.gates import FAILED, PASSED, REPORTED, UNDECIDED, Policy, combine_outcomes
 from pipelines.evaluation.gates.holdout import Holdout
-from pipelines.evaluation.gates.judge import Evidence, judge
+from pipelines.evaluation.gates.judge import JudgedData, judge
 from pipelines.evaluation.own_metrics import make_metric
 from pipelines.evaluation.report.own_metrics import estimate_own_metrics
 from pipelines.evaluation.report.report import write_report
@@ -44,7 +44,7 @@ def build_holdout(noise: float = 8.0, days: int = DAYS, seed: int = 2) -> Holdou
 
 
 def list_outcomes(holdout: Holdout, policy: Policy = POLICY) -> dict[str, str]:
-    evidence = Evidence(holdout, ("airport", "distance"))
+    evidence = JudgedData(holdout, ("airport", "distance"))
     return {check.name: check.outcome for check in judge(evidence, policy).checks}
 
 
@@ -77,7 +77,7 @@ def test_a_model_without_signal_fails_against_the_mean() -> None:
 
 def test_a_small_holdout_is_undecided_and_says_how_many_rows_would_decide() -> None:
     holdout = build_holdout(noise=7.9, days=14)
-    (check,) = [c for c in judge(Evidence(holdout), POLICY).checks if c.name == "r2 against the champion's"]
+    (check,) = [c for c in judge(JudgedData(holdout), POLICY).checks if c.name == "r2 against the champion's"]
     assert check.outcome == UNDECIDED
     assert check.rows_needed > len(holdout.label)
 
@@ -119,7 +119,7 @@ def test_a_metric_of_the_user_has_an_interval_and_bounds(weighted: bool) -> None
     holdout = replace(build_holdout(noise=5.0), own_metrics={"within_10": metric})
     for bound, expected in ((0.5, PASSED), (0.99, FAILED)):
         policy = Policy(group_by="date", bounds={"within_10": {"at_least": bound}}, **ONLY_BOUNDS)
-        (check,) = [c for c in judge(Evidence(holdout), policy).checks if c.name == "within_10"]
+        (check,) = [c for c in judge(JudgedData(holdout), policy).checks if c.name == "within_10"]
         assert check.outcome == expected
         assert check.low < check.value < check.high
     policy = Policy(group_by="date", **{**ONLY_BOUNDS, "champion": [{"metric": "within_10"}]})
@@ -139,7 +139,7 @@ def test_a_metric_of_the_user_has_an_interval_and_bounds(weighted: bool) -> None
 )
 def test_refuses_what_a_regression_does_not_have(policy: dict[str, Any], problem: str) -> None:
     with pytest.raises(SpecError, match=problem):
-        judge(Evidence(build_holdout()), Policy(**policy))
+        judge(JudgedData(build_holdout()), Policy(**policy))
 
 
 def test_refuses_labels_and_scores_that_are_not_finite() -> None:
@@ -153,7 +153,7 @@ def test_refuses_labels_and_scores_that_are_not_finite() -> None:
 def test_the_report_has_the_pictures_of_a_regression(tmp_path: Path) -> None:
     holdout = build_holdout(noise=5.0)
     for number, rows in enumerate((holdout, replace(holdout, champion_score=None))):
-        judgement = judge(Evidence(rows, ("airport",)), POLICY)
+        judgement = judge(JudgedData(rows, ("airport",)), POLICY)
         outcome = combine_outcomes(judgement.checks)
         verdict = build_verdict(outcome=outcome, checks=judgement.checks)
         importance = {"distance": 0.7, "airport": 0.3}
@@ -182,7 +182,7 @@ def test_metrics_of_the_user_are_reported_and_drawn_by_week_and_slice(tmp_path: 
     }
     holdout = replace(build_holdout(noise=5.0), own_metrics=metrics)
     policy = POLICY.model_copy(update={"min_rows": 1_000})
-    judgement = judge(Evidence(holdout, ("airport",)), policy)
+    judgement = judge(JudgedData(holdout, ("airport",)), policy)
     (check,) = [check for check in judgement.checks if check.name == "within_10"]
     assert check.outcome == REPORTED and check.low < check.value < check.high, "it has no bound"
     parts = estimate_own_metrics(holdout, policy)

@@ -10,7 +10,7 @@ import pytest
 from pipelines.evaluation.gates import PASSED, UNDECIDED, Check, Policy
 from pipelines.evaluation.gates.checks import check_estimate
 from pipelines.evaluation.gates.holdout import Holdout
-from pipelines.evaluation.gates.judge import Evidence, judge
+from pipelines.evaluation.gates.judge import JudgedData, judge
 from pipelines.evaluation.gates.remedy import find_remedy
 from pipelines.evaluation.statistics.estimate import Estimate
 
@@ -33,7 +33,7 @@ def build_holdout(days: int, rows_per_day: int = 200, seed: int = 1) -> Holdout:
 
 def judge_holdout(holdout: Holdout, **policy: Any) -> dict[str, Check]:
     """Return the checks by name, without that of the number of rows."""
-    checks = judge(Evidence(holdout), Policy(**{**OFF, **policy})).checks
+    checks = judge(JudgedData(holdout), Policy(**{**OFF, **policy})).checks
     return {check.name: check for check in checks if check.name != "rows of holdout"}
 
 
@@ -132,7 +132,7 @@ def test_a_few_separated_rows_never_pass(metric: str) -> None:
         frame = pd.DataFrame({"date": pd.Timestamp("2013-03-01") + pd.to_timedelta(np.arange(rows), unit="D")})
         perfect = Holdout(label, label * 0.98 + 0.01, 1 - label, frame, 0.5, 0.5)
         bound = {"at_most": 0.5} if metric in ("brier", "log_loss", "ece") else {"at_least": 0.5}
-        checks = judge(Evidence(perfect), Policy(**{**OFF, "bounds": {metric: bound}})).checks
+        checks = judge(JudgedData(perfect), Policy(**{**OFF, "bounds": {metric: bound}})).checks
         assert UNDECIDED in {check.outcome for check in checks}, checks
 
 

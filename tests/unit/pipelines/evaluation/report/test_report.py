@@ -11,7 +11,7 @@ from sklearn.metrics import roc_curve
 
 from pipelines.evaluation.gates import Policy
 from pipelines.evaluation.gates.holdout import Holdout
-from pipelines.evaluation.gates.judge import Evidence, judge
+from pipelines.evaluation.gates.judge import JudgedData, judge
 from pipelines.evaluation.report.curves import GRID, compute_confusion, compute_curves
 from pipelines.evaluation.report.report import write_report
 from tests.tools.verdicts import build_verdict
@@ -34,7 +34,7 @@ def build_holdout() -> Holdout:
 def write_test_report(folder: Path, **verdict: Any) -> Path:
     """Write the report of a judged holdout; `verdict` replaces fields of the verdict."""
     rows = build_holdout()
-    judgement = judge(Evidence(rows), POLICY)
+    judgement = judge(JudgedData(rows), POLICY)
     fields = {
         "model_name": "flights",
         "version": "2",
@@ -88,7 +88,9 @@ def test_the_page_needs_no_other_file_and_runs_no_script(tmp_path: Path) -> None
     assert 'href="http://127.0.0.1:8090/drift/flights/index.html">Drift</a>' in text
     assert "Hyperparameters (2)" in text and "<dt>eta</dt><dd>0.05</dd>" in text
     assert "Differences from the champion, version 1 (1)" in text
-    assert all(check.name in text for check in judge(Evidence(build_holdout()), POLICY).checks if "'" not in check.name)
+    assert all(
+        check.name in text for check in judge(JudgedData(build_holdout()), POLICY).checks if "'" not in check.name
+    )
 
 
 def test_equal_verdicts_give_equal_bytes_and_old_files_are_removed(tmp_path: Path) -> None:

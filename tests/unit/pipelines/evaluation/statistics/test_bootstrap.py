@@ -11,7 +11,7 @@ from scipy import stats
 from pipelines.errors import DataError, SpecError
 from pipelines.evaluation.statistics import bootstrap, delong, resampling
 from pipelines.evaluation.statistics.sums import WeightedMetric
-from pipelines.evaluation.statistics.weighted import BINARY_METRICS, make_auc
+from pipelines.evaluation.statistics.weighted import BINARY_METRICS, build_auc_metric
 
 Array = np.ndarray[Any, Any]
 
@@ -220,7 +220,7 @@ def test_the_bag_makes_as_many_draws_as_requested(monkeypatch: pytest.MonkeyPatc
     draws = []
 
     def make_counting_auc(label: Array, score: Array) -> WeightedMetric:
-        compute = make_auc(label, score)
+        compute = build_auc_metric(label, score)
         return lambda weights: (draws.append(len(weights)), compute(weights))[1]
 
     label, score, _ = build_holdout(21_000)

@@ -10,7 +10,7 @@ from scipy import fft, stats
 from pipelines.errors import DataError
 from pipelines.evaluation.statistics import bootstrap, delong, groups
 from pipelines.evaluation.statistics.sums import WeightedMetric
-from pipelines.evaluation.statistics.weighted import BINARY_METRICS, make_brier
+from pipelines.evaluation.statistics.weighted import BINARY_METRICS, build_brier_metric
 
 Array = np.ndarray[Any, Any]
 RANDOM = np.random.default_rng(7)
@@ -48,7 +48,9 @@ def test_the_error_is_that_of_the_first_cosine_coefficients(days: int, coefficie
 
 def test_days_that_are_not_related_in_time_give_the_error_of_a_mean() -> None:
     label, candidate, _, day = build_days(60, 50, 0.1)
-    estimate = groups.estimate_by_groups([make_brier(label == 1, candidate)], day, 0.05, is_autocorrelated=False)
+    estimate = groups.estimate_by_groups(
+        [build_brier_metric(label == 1, candidate)], day, 0.05, is_autocorrelated=False
+    )
     mean_of_day = ((candidate - label) ** 2).reshape(60, 50).mean(axis=1)
     assert estimate.se == pytest.approx(stats.sem(mean_of_day), rel=1e-9)
     interval = stats.ttest_1samp(mean_of_day, 0).confidence_interval(0.9)
@@ -68,7 +70,9 @@ def test_the_auc_of_unequal_days_has_the_error_of_obuchowski() -> None:
     np.add.at(sums[1], day[label == 0], wins.mean(axis=0) - auc)
     terms = sums[0] / len(ones) + sums[1] / len(zeros)
     truth = label == 1
-    estimate = groups.estimate_by_groups([BINARY_METRICS["auc"].make(truth, score)], day, 0.05, is_autocorrelated=False)
+    estimate = groups.estimate_by_groups(
+        [BINARY_METRICS["auc"].build(truth, score)], day, 0.05, is_autocorrelated=False
+    )
     assert estimate.value == pytest.approx(auc)
     assert estimate.se == pytest.approx(math.sqrt(60 / 59 * (terms**2).sum()), rel=0.03)
     assert estimate.se > 1.4 * delong.estimate_auc(label, score, 0.05).se
@@ -79,7 +83,7 @@ def test_sums_by_group_equal_those_by_row(metric: str) -> None:
     day = np.arange(700) % 23
 
     def make_without_groups(label: Array, score: Array) -> WeightedMetric:
-        weighted_metric = BINARY_METRICS[metric].make(label, score)
+        weighted_metric = BINARY_METRICS[metric].build(label, score)
         # A plain function hides that the metric can sum groups, so it is computed from rows.
         return weighted_metric.__call__
 
@@ -95,7 +99,7 @@ def test_the_interval_is_right_with_more_groups_than_the_table_allows() -> None:
     label = (RANDOM.random(3_000) < 0.3).astype(int)
     models = [RANDOM.normal(label, 1), RANDOM.normal(label, 1)]
     truth = label == 1
-    metrics = [BINARY_METRICS["auc"].make(truth, score) for score in models]
+    metrics = [BINARY_METRICS["auc"].build(truth, score) for score in models]
     estimate = groups.estimate_by_groups(metrics, np.arange(3_000) // 2, 0.05, is_autocorrelated=False)
     assert estimate.se == pytest.approx(delong.estimate_auc_difference(label, *models, 0.05).se, rel=0.1)
 

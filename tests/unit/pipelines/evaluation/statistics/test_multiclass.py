@@ -81,7 +81,7 @@ def test_the_jackknife_by_days_equals_the_metric_without_each_day(name: str) -> 
     values = [compute_metric(LABEL[day != DAYS], SCORE[day != DAYS], metric) for day in (0, 29)]
     if name != "ece":  # its bins are those of all rows
         weights = (np.array([[0], [29]]) != DAYS).astype(float)
-        assert metric.make(LABEL, SCORE)(weights) == pytest.approx(values)
+        assert metric.build(LABEL, SCORE)(weights) == pytest.approx(values)
 
 
 def test_a_class_on_one_day_alone_leaves_the_mean_a_number() -> None:

@@ -86,7 +86,7 @@ def test_a_weight_counts_as_copies_of_a_row(metric: str) -> None:
 @pytest.mark.parametrize("metric", BINARY_METRICS)
 def test_a_batch_of_draws_equals_single_draws(metric: str) -> None:
     draws = RANDOM.integers(0, 3, (4, ROWS)).astype(float)
-    values = BINARY_METRICS[metric].make(LABEL == 1, SCORES["ties"])(draws)
+    values = BINARY_METRICS[metric].build(LABEL == 1, SCORES["ties"])(draws)
     assert values.shape == (4,)
     assert values.tolist() == pytest.approx(
         [compute_metric(LABEL, SCORES["ties"], metric, draw) for draw in draws], abs=1e-12
@@ -94,7 +94,7 @@ def test_a_batch_of_draws_equals_single_draws(metric: str) -> None:
 
 
 def test_accepts_another_threshold() -> None:
-    value = compute_metric(LABEL, SCORE, partial(weighted.make_f1, threshold=0.3))
+    value = compute_metric(LABEL, SCORE, partial(weighted.build_f1_metric, threshold=0.3))
     assert value == pytest.approx(sklearn_metrics.f1_score(LABEL, SCORE >= 0.3), abs=1e-12)
     assert value != compute_metric(LABEL, SCORE, "f1")
 

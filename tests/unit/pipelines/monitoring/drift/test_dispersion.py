@@ -126,7 +126,7 @@ def test_the_level_holds_for_kolmogorov_smirnov() -> None:
     rows = distances.compute_sample_factor(reference.sum(axis=1), window.sum(axis=1))
     single_distributions = (
         NullDistribution(*arrays, distributions.degrees_of_freedom)
-        for arrays in zip(distributions.effects, distributions.share, strict=True)
+        for arrays in zip(distributions.design_effects, distributions.share, strict=True)
     )
     p_values = np.array(
         [

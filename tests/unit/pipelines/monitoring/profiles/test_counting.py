@@ -40,7 +40,7 @@ def check_number(frame: pd.DataFrame, column: NumberBins, counted_column: Any) -
         finite.max(),
     )
     assert counted_column.mean == pytest.approx(finite.mean(), rel=1e-9)
-    assert counted_column.m2 == pytest.approx(((finite - finite.mean()) ** 2).sum(), rel=1e-9)
+    assert counted_column.squared_deviations == pytest.approx(((finite - finite.mean()) ** 2).sum(), rel=1e-9)
 
 
 def check_profile(frame: pd.DataFrame, reference: Reference, profile: Any) -> None:
@@ -159,7 +159,7 @@ def test_counts_few_rows_and_no_rows(number: int, reference: Reference, save: Sa
     assert profile.rows == number
     for column in profile.columns:
         assert sum(column.counts) + column.missing == number
-    assert (profile["same"].mean, profile["same"].m2) == (4.0 if number else None, 0.0)
+    assert (profile["same"].mean, profile["same"].squared_deviations) == (4.0 if number else None, 0.0)
 
 
 def test_reports_vanished_and_retyped_columns_and_counts_the_others(

@@ -41,7 +41,7 @@ def test_profiles_of_any_split_in_any_order_add_up(
         for first, second in zip(sum_of_profiles.columns, total.columns, strict=True):
             assert (first.counts, first.missing, first.n) == (second.counts, second.missing, second.n)
             assert first.mean == (second.mean if second.mean is None else pytest.approx(second.mean, rel=1e-9))
-            assert first.m2 == pytest.approx(second.m2, rel=1e-9)
+            assert first.squared_deviations == pytest.approx(second.squared_deviations, rel=1e-9)
 
 
 @pytest.mark.parametrize("s1", [math.inf, -math.inf, math.nan, 0.0, 1e308])

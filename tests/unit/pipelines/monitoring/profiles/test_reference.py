@@ -1,6 +1,7 @@
 """Test the bins of a reference, and that equal rows give equal bins."""
 
 import datetime as dt
+import json
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from pipelines.monitoring.profiles import BinPolicy
 from pipelines.monitoring.profiles.reference import MAX_OTHER_VALUES, Reference, compute_edges, fit_reference
 
 RANDOM = np.random.default_rng(3)
+DIGEST_OF_STORED = "633b11a872d593d3a2064cbe40d28ab369482e1606d0c91cfb20a7b41f7d2328"
 
 
 def compute_shares(values: np.ndarray, edges: tuple[float, ...]) -> np.ndarray:
@@ -72,6 +74,22 @@ def test_a_reference_is_rebuilt_from_its_json_and_another_has_another_digest(tmp
     rebuilt_reference = Reference.model_validate_json(reference.model_dump_json())
     assert rebuilt_reference == reference and rebuilt_reference.digest == reference.digest
     assert fit_reference(tmp_path / "rows.parquet", kinds, "y", BinPolicy(bins=9)).digest != reference.digest
+
+
+def test_a_reference_that_an_earlier_version_stored_is_read_and_keeps_its_digest() -> None:
+    bins = {"name": "x", "family": "number", "edges": [0.0, 1.0], "center": 0.5}
+    curve = {"name": "late", "scores": [0.1, 0.9], "chances": [0.2, 0.8], "edges": [0.0, 0.5, 1.0]}
+    stored = {
+        "label": "y",
+        "numbers": [bins],
+        "categories": [{"name": "g", "family": "text", "values": ["a"], "rest": ["b"]}],
+        "target": None,
+        "losses": None,
+        "classes": {"label": "y", "curves": [curve]},
+    }
+    reference = Reference.model_validate_json(json.dumps(stored))
+    assert reference.model_dump(mode="json") == stored
+    assert reference.digest == DIGEST_OF_STORED
 
 
 def test_refuses_missing_features_and_text_as_numbers(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from pipelines.planning.recommendation.data_size import (
 )
 
 GIB = 2.0**30
-MIDDLE_JOBS = 5
+MEDIAN_JOBS = 5
 
 
 def make_jobs(*pairs: tuple[float, float]) -> list[SizedJob]:
@@ -71,12 +71,12 @@ def test_many_jobs_of_nearly_the_same_size_do_not_hide_the_slope() -> None:
 
 
 def test_inside_of_the_sizes_the_band_is_that_of_the_times() -> None:
-    time = fit_times(make_jobs((1, 160), (2, 260), (4, 460)), MIDDLE_JOBS).predict(3 * GIB)
+    time = fit_times(make_jobs((1, 160), (2, 260), (4, 460)), MEDIAN_JOBS).predict(3 * GIB)
     assert time.seconds == pytest.approx(360) and time.extrapolation == (1, 1) and time.risk == ""
 
 
 def test_outside_of_the_sizes_the_band_reaches_from_no_growth_to_more_than_proportional_growth() -> None:
-    times = fit_times(make_jobs((1, 160), (2, 260), (4, 460)), MIDDLE_JOBS)
+    times = fit_times(make_jobs((1, 160), (2, 260), (4, 460)), MEDIAN_JOBS)
     far = times.predict(40 * GIB)
     low, high = (far.seconds * factor for factor in far.extrapolation)
     assert (low, far.seconds, high) == pytest.approx((460, 4_060, 460 * 10**GROWTH))
@@ -90,7 +90,7 @@ def test_outside_of_the_sizes_the_band_reaches_from_no_growth_to_more_than_propo
 
 @pytest.mark.parametrize("jobs", [[(2, 100)], [(2, 90), (2.1, 100), (1.9, 110)]])
 def test_without_different_sizes_the_fixed_part_is_not_known(jobs: list[tuple[float, float]]) -> None:
-    times = fit_times(make_jobs(*jobs), MIDDLE_JOBS)
+    times = fit_times(make_jobs(*jobs), MEDIAN_JOBS)
     assert times.line is None
     same = times.predict(2 * GIB)
     assert (same.seconds, same.extrapolation) == (100, (1, 1)), "the median, as without sizes"
@@ -102,7 +102,7 @@ def test_without_different_sizes_the_fixed_part_is_not_known(jobs: list[tuple[fl
 
 
 def test_only_the_newest_jobs_count_without_a_line() -> None:
-    times = fit_times(make_jobs(*((1, 1_000) for _ in range(5)), *((1, 100 + n) for n in range(5))), MIDDLE_JOBS)
+    times = fit_times(make_jobs(*((1, 1_000) for _ in range(5)), *((1, 100 + n) for n in range(5))), MEDIAN_JOBS)
     assert (times.median_s, times.jobs) == (102, 5)
 
 

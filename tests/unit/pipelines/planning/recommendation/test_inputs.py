@@ -36,7 +36,7 @@ def test_trainium_is_possible_if_a_pattern_names_it_explicitly(allow: list[str],
 
 
 def test_trainium_is_possible_if_past_jobs_ran_on_it() -> None:
-    inputs = PlanInputs([REGION], like="flights", allow=["ml.*"])
+    inputs = PlanInputs([REGION], past_jobs_of="flights", allow=["ml.*"])
     rows = [make_row(instance_type="ml.trn1.2xlarge")]
     assert "ml.trn1.32xlarge" in build_request(inputs, Limits(), rows).neuron_types
     assert not build_request(inputs, Limits(), [make_row()]).neuron_types
@@ -52,7 +52,7 @@ def test_the_plan_of_a_past_day_uses_only_jobs_that_had_ended() -> None:
         make_row(3, training_s=8_000),
         {**make_row(4), "created": None},
     ]
-    inputs = PlanInputs([REGION], like="flights", allow=["ml.m5.*"], as_of=day)
+    inputs = PlanInputs([REGION], past_jobs_of="flights", allow=["ml.m5.*"], as_of=day)
     request = build_request(inputs, Limits(), rows)
     assert request.workload.describe().startswith("flights: 2 past job(s) of 1,050 s")
     assert len(request.observations) == 1

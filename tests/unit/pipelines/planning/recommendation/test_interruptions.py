@@ -42,7 +42,9 @@ def make_rows(**fields: Any) -> list[dict[str, Any]]:
 
 def test_a_training_like_interrupted_ones_is_predicted_to_take_as_long_as_they_did() -> None:
     assert RUN.total_s > 1.1 * WORK_S
-    request = build_request(PlanInputs(["us-east-1"], like="flights", allow=["ml.m5.2xlarge"]), Limits(), make_rows())
+    request = build_request(
+        PlanInputs(["us-east-1"], past_jobs_of="flights", allow=["ml.m5.2xlarge"]), Limits(), make_rows()
+    )
     options = {option.market: option for option in recommend(request).options}
     assert options["spot"].seconds == pytest.approx(RUN.total_s)
     assert options["spot"].cost_usd == pytest.approx(make_rows()[0]["cost_usd"])

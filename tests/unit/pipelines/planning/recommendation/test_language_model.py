@@ -4,7 +4,7 @@ import pytest
 
 from pipelines.errors import SpecError
 from pipelines.instances.catalogue import find_instance
-from pipelines.planning.memory import Setup
+from pipelines.planning.memory import TrainingSetup
 from pipelines.planning.recommendation.decoder_shape import guess_size
 from pipelines.planning.recommendation.language_model import LanguageModelWorkload
 from pipelines.planning.recommendation.workloads import Estimate, Infeasibility, Machines
@@ -68,7 +68,7 @@ def test_an_all_reduce_reaches_only_a_share_of_the_network() -> None:
     """Two hosts that only send: 2 (n - 1) / n of 2 GB of gradients over 10 Gbit/s, of which 80 % are reached."""
     workload = LanguageModelWorkload(1e9, 65_536, "full", batch_tokens=65_536)
     instance = find_instance("ml.g5.xlarge")
-    seconds = workload._estimate_communication_s(Machines(instance, 2), Setup("mixed", stage=0, devices=2))
+    seconds = workload._estimate_communication_s(Machines(instance, 2), TrainingSetup("mixed", stage=0, devices=2))
     assert instance.network_gbit_s
     assert seconds == pytest.approx(2e9 / (0.8 * instance.network_gbit_s / 8 * 1e9), rel=0.01)
 

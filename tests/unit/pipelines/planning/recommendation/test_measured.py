@@ -34,7 +34,7 @@ def test_the_newest_jobs_on_the_newest_machines_are_the_measure() -> None:
     rows = [make_row(n, training_s=100 * n) for n in range(1, 8)]
     rows += [make_row(8, instance_type="ml.m5.large", training_s=50), make_row(9, training_s=1_000)]
     workload = measure(rows, "flights")
-    assert (workload.base.name, workload.seconds, workload.jobs) == ("ml.m5.2xlarge", 600, 5)
+    assert (workload.past_type.name, workload.seconds, workload.jobs) == ("ml.m5.2xlarge", 600, 5)
     assert workload.spread == pytest.approx(1_000 / 600)
 
 

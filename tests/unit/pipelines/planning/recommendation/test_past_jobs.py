@@ -45,7 +45,7 @@ def prices(home: Path) -> None:
 
 
 def plan(rows: list[dict[str, Any]]) -> Any:
-    inputs = PlanInputs(["us-east-1"], like="flights", allow=["ml.m5.*"])
+    inputs = PlanInputs(["us-east-1"], past_jobs_of="flights", allow=["ml.m5.*"])
     return recommend(build_request(inputs, Limits(), rows))
 
 
@@ -101,5 +101,5 @@ def test_trials_of_a_tuning_are_no_trainings_of_the_model() -> None:
     spec = {"instance_types": ["ml.m5.2xlarge"], "region": "us-east-1", "model": "flights"}
     assert choose(ChooseInstanceSpec.parse(spec, "test"), rows, NOW).predicted_s == 3_600
     assert choose(ChooseInstanceSpec.parse(spec, "test"), trials, NOW).predicted_s is None
-    inputs = PlanInputs(["us-east-1"], like=trials[0]["name"], allow=["ml.m5.*"])
+    inputs = PlanInputs(["us-east-1"], past_jobs_of=trials[0]["name"], allow=["ml.m5.*"])
     assert "1 past job(s) of 60 s" in build_request(inputs, Limits(), rows).workload.describe(), "one trial by its name"

@@ -23,7 +23,7 @@ def recommendation(home: Path) -> Recommendation:
     """Recommend from six jobs on spot of an hour, each of which waited for five minutes."""
     spot = {"spot": True, "saving": 0.7, "first_capacity_s": 300.0, "cpu_mean": 150, "memory_peak": 5}
     rows = [make_row(number, training_s=3_600, **spot) for number in range(6)]
-    inputs = PlanInputs(["us-east-1"], like="flights", allow=["ml.m5.2xlarge"])
+    inputs = PlanInputs(["us-east-1"], past_jobs_of="flights", allow=["ml.m5.2xlarge"])
     return recommend(build_request(inputs, Limits(), rows))
 
 

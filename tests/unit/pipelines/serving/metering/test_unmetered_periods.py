@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pipelines.costs.endpoints.fleets import Change, Fleet
+from pipelines.costs.endpoints.fleets import CountChange, Fleet
 from pipelines.registry.lifecycle import Event, Kind
 from pipelines.serving.metering import history
 from pipelines.serving.metering.observation import LiveFleet
@@ -155,9 +155,9 @@ def test_events_of_earlier_versions_of_leeway_name_no_instances() -> None:
     ],
 )
 def test_number_of_instances_is_corrected_to_the_present_one(correction: Any, changes: list, expected: list) -> None:
-    present = Change(at(correction[0]), correction[1]) if correction else None
+    present = CountChange(at(correction[0]), correction[1]) if correction else None
     period = UnmeteredPeriod(make_fleet(), at(0), at(4), 1, is_running=True, correction=present)
-    result = apply_correction(period, [Change(at(hours), count) for hours, count in changes])
+    result = apply_correction(period, [CountChange(at(hours), count) for hours, count in changes])
     assert [((item.at - at(0)).total_seconds() / 3_600, item.count) for item in result] == expected
 
 

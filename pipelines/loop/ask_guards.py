@@ -19,7 +19,7 @@ NO_RUN = "none: loop status"
 
 
 @dataclass(frozen=True)
-class Question:
+class TrainingQuestion:
     """The question whether drift would start a training of a model."""
 
     model: str
@@ -68,7 +68,7 @@ def add_facts(
 
 
 def ask_guards(
-    question: Question, history: History, lake: Lake, explain_budget_refusal: Callable[[str], str] | None = None
+    question: TrainingQuestion, history: History, lake: Lake, explain_budget_refusal: Callable[[str], str] | None = None
 ) -> dict[str, HoldBack | None]:
     """Ask each guard whether it would hold back a training that drift requests now. Changes nothing.
 
