@@ -97,7 +97,7 @@ def _bootstrap_with_scipy(metric: str, holdout: tuple[Array, Array, Array], draw
         compute_difference,
         n_resamples=draws,
         batch=max(1, SCIPY_BATCH_VALUES // len(label)),
-        confidence_level=0.9,
+        confidence_level=0.9,  # the gate's alpha of 0.05 is the error probability of each end of the interval
         method="percentile",
         rng=1,
     )

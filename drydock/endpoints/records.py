@@ -33,7 +33,7 @@ class Variant:
         count: How many instances it should have.
         weight: Its share of the requests is this weight divided by the sum of all weights.
         is_shadow: Whether it gets copies of the requests of the production variant. Clients do not get its answers.
-        serverless: ServerlessConfig; None for a variant of instances. For a serverless variant, `count` is
+        serverless: ServerlessConfig; None for a variant that runs on instances. For a serverless variant, `count` is
             ProvisionedConcurrency: the number of processes that run even without requests.
         managed_scaling: ManagedInstanceScaling. DescribeEndpoint returns it. Its Status is never ENABLED, so it has no
             effect.

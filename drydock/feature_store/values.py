@@ -14,7 +14,7 @@ MICROSECONDS = 1_000_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # yyyy-MM-dd'T'HH:mm:ssZ and yyyy-MM-dd'T'HH:mm:ss.SSSZ
 _EVENT_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{3})?Z")
-# Python's numbers may also have underscores, spaces and digits of other scripts.
+# Python's `int` and `float` accept underscores, spaces and digits of other scripts, too; Feature Store does not.
 _NUMBER = re.compile(r"[-+.0-9A-Za-z]+")
 # An Integral is a signed integer of 64 bits.
 _INTEGER_BITS = 63

@@ -52,8 +52,8 @@ def compile_features(dataset: Dataset, row_schema: pa.Schema, *, has_lookups: bo
     """
     lookups = require_lookups(dataset) if has_lookups else ()
     row_schema = row_schema.remove_metadata()
-    stored_lookups = [*lookups, *list_lookups_of_earlier_partitions(dataset)]
-    looked_up = {name for lookup in stored_lookups for name in lookup.features}
+    all_lookups = [*lookups, *list_lookups_of_earlier_partitions(dataset)]
+    looked_up = {name for lookup in all_lookups for name in lookup.features}
     try:
         compiled_features = CompiledFeatures(
             row_schema=row_schema,
@@ -112,6 +112,7 @@ def _compile_query(dataset: Dataset, row_schema: pa.Schema, lookups: Sequence[Lo
         needed_columns |= {"date", HOUR_COLUMN} if dataset.partition == "hour" else {"date"}
     columns = [name for name in row_schema.names if name in needed_columns]
     types = _find_duckdb_types(schema)
+    # SQL that computes each row as if it were the only one; None if DuckDB cannot do so.
     separate_features = separate_rows(features, POSITION)
     return Query(
         columns=columns,
@@ -124,7 +125,7 @@ def _compile_query(dataset: Dataset, row_schema: pa.Schema, lookups: Sequence[Lo
 
 
 def _build_earlier_defaults(dataset: Dataset) -> dict[str, ibis.Value]:
-    """Return the default of each feature whose value comes from an earlier partition: no request has this value."""
+    """Return the defaults of the features from earlier partitions. Requests get them: they have none."""
     lookups = list_lookups_of_earlier_partitions(dataset)
     return {name: build_default(dataset, lookup, name).name(name) for lookup in lookups for name in lookup.features}
 

@@ -37,7 +37,7 @@ class DriftHistory:
     """Rows of `QUERY`, oldest day first."""
 
     def list_weeks(self, model: str, last: dt.date | None) -> list[DriftWeek]:
-        """List the weeks with a decision, oldest first, of the `WEEKS` weeks up to the newest day.
+        """List those of the last `WEEKS` weeks that have a decision, oldest first. The last week has the newest day.
 
         Args:
             model: registered model.

@@ -17,7 +17,7 @@ class PackSpec(Spec):
     snapshot: Path = Path("data/snapshot.json")
     """The pinned window, as `snapshot` wrote it."""
     folder: Path
-    """Folder to write. `preprocess` reads it if its field `window` names it."""
+    """Folder to write. The step `preprocess` reads this folder if its field `window` names it."""
 
 
 class PackResult(Result):

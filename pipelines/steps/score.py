@@ -70,7 +70,7 @@ class ScoreResult(Result):
 
 
 def run(spec: ScoreSpec) -> ScoreResult:
-    """Replace the partition's predictions by those of the champion, for the rows that are published now.
+    """Score the rows that are published now, and replace the partition's predictions of the same version.
 
     Raises:
         DataError: the partition is not published, the version does not exist, its files are not those that the gate

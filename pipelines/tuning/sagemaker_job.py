@@ -37,7 +37,7 @@ def build_tuning_config(plan: PlanSpec, hyperparameters: Mapping[str, Any], tria
         plan: the plan.
         hyperparameters: values that all trials have; `num_round` among them is the largest resource of Hyperband.
         trials: number of trials; without effect for a grid, whose points all are tried.
-        seed: seed of the proposals.
+        seed: seed with which the hyperparameters of the trials are chosen.
 
     Raises:
         SpecError: a range has a step, and the strategy is not grid; or num_round is no number. A retry cannot help.

@@ -24,12 +24,13 @@ SERVE = """Score a flight with the champion. This can be pasted into a shell ({p
   kill $server
 """
 MATERIALIZE = """
-An endpoint looks up features that are not in the row, such as the weather. This writes their newest values:
+An endpoint looks up features that are not in the row, such as the weather. This command writes their newest values
+to the online store:
   export AWS_ENDPOINT_URL={drydock_url} AWS_DEFAULT_REGION=us-east-1 AWS_ACCESS_KEY_ID=any AWS_SECRET_ACCESS_KEY=any
   {python} -m pipelines materialize --model {model}
 """
-DEPLOY = """Deploy it to an endpoint of drydock ({page}, "Deploy an endpoint"): in Airflow, unpause the DAG {dag},
-and trigger it. When its run has succeeded, this command calls the endpoint, in the same shell:
+DEPLOY = """Deploy the champion to an endpoint of drydock ({page}, "Deploy an endpoint"): in Airflow, unpause the
+DAG {dag}, and trigger it. When its run has succeeded, this command calls the endpoint, in the same shell:
   {curl}
 """
 

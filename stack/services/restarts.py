@@ -7,7 +7,7 @@ from dataclasses import dataclass
 FIRST_PAUSE_S, MAX_PAUSE_S = 0.5, 15.0
 """Seconds before the first restart, and the maximum. The pause doubles with each further restart."""
 MAX_FAILED_STARTS = 5
-"""Number of starts in a row after which a service that ended by itself, without having answered, is not restarted."""
+"""Number of failed starts in a row after which a service is not restarted: it ended by itself before it answered."""
 MAX_RESTARTS = 20
 """Largest number of restarts. The count starts again after the service has answered and run for `STABLE_S`."""
 STABLE_S = 300.0

@@ -171,7 +171,8 @@ def test_the_demo_ends_with_a_table_and_keeps_the_stack_up(checkout, demo):
 
 def test_the_commands_that_the_demo_prints_score_a_row(checkout, demo, free_port):
     """The stack is up, so the first command is left out. test_dag_runs.py has the endpoint's command."""
-    commands = re.findall(r"^  (\S.*)$", demo.stdout.partition("Score a flight")[2].partition("Deploy it to")[0], re.M)
+    hint = demo.stdout.partition("Score a flight")[2].partition("Deploy the champion to")[0]
+    commands = re.findall(r"^  (\S.*)$", hint, re.M)
     assert commands[0] in ("make up", "leeway up") and "row='{" in commands[2]
     script = "\n".join(commands[1:]).replace(".venv/bin/python", sys.executable).replace("8081", str(free_port()))
     process = checkout.run("bash", "-ec", script, timeout_s=200)

@@ -1,4 +1,4 @@
-"""Answer CreateModel and ListModels. moto checks nothing of a new model, and lists all models on one page."""
+"""Answer CreateModel and ListModels. moto does not check new models, and lists all models on one page."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime

@@ -5,7 +5,7 @@ https://docs.aws.amazon.com/savingsplans/latest/userguide/sp-applying.html.
 
 - A commitment is per hour. Use is charged against it at the plan's rates; the rest of the use is paid on demand.
 - A commitment covers first the use with the highest saving, in percent; of equal savings, the lowest rate of the plan.
-- It never covers spot or serverless endpoints. The part of it that an hour does not use is lost.
+- It never covers spot instances or serverless endpoints. The part of it that an hour does not use is lost.
 
 AWS says nothing about jobs with the same saving and the same rate: here, the same share of each is covered. AWS applies
 all commitments of an account together; here, the oldest is used first, which gives the same sums for equal terms.
@@ -21,7 +21,7 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from pipelines.costs.budgets import TOLERANCE_USD
-from pipelines.costs.commitments.hours import HOUR, is_covered, spread_row
+from pipelines.costs.commitments.hours import HOUR, can_be_covered, spread_row
 from pipelines.costs.commitments.stated import StatedCommitment
 from pipelines.costs.daily.days import get_day
 
@@ -76,7 +76,7 @@ def cover_costs(
     day in the ledgers up to yesterday. Today is left out, because jobs that still run are not in the ledger.
 
     Args:
-        rows: all rows of both ledgers, checked, because a plan covers the whole account.
+        rows: all rows of both ledgers, because a plan covers the whole account. `check_rows` has accepted them.
         commitments: the stated commitments.
         find_saving: finds the saving of a commitment on a row.
         now: the current moment.
@@ -133,7 +133,7 @@ def _find_savings(
     rows: Sequence[Row], commitment: StatedCommitment, find_saving: FindSaving
 ) -> dict[int, tuple[float, float]]:
     """Map each row that the plan covers to its saving and its rate, USD an hour, if the saving is known."""
-    savings = ((index, row, find_saving(commitment, row)) for index, row in enumerate(rows) if is_covered(row))
+    savings = ((index, row, find_saving(commitment, row)) for index, row in enumerate(rows) if can_be_covered(row))
     return {
         index: (saving, (1 - saving) * (row["price_usd_h"] or 0.0))
         for index, row, saving in savings
@@ -145,7 +145,7 @@ def _spread_rows(rows: Sequence[Row]) -> dict[int, dict[int, float]]:
     """Map each hour to its rows, and each of these to its cost in the hour that plans can cover, USD."""
     hours: dict[int, dict[int, float]] = {}
     for index, row in enumerate(rows):
-        if is_covered(row):
+        if can_be_covered(row):
             for hour, usd in spread_row(row, EPOCH):
                 hours.setdefault(hour, {})[index] = usd
     return hours

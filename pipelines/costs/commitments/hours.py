@@ -11,7 +11,7 @@ HOUR = dt.timedelta(hours=1)
 Row = Mapping[str, Any]
 
 
-def is_covered(row: Row) -> bool:
+def can_be_covered(row: Row) -> bool:
     """Return whether a savings plan of SageMaker covers a row: on-demand instances, and neither spot nor serverless.
 
     Only rows of endpoints have the column `begin`.
@@ -28,7 +28,7 @@ def spread_costs(rows: Iterable[Row], begin: dt.datetime, hours: int) -> list[fl
         hours: number of hours.
     """
     costs = [0.0] * hours
-    for row in filter(is_covered, rows):
+    for row in filter(can_be_covered, rows):
         for index, usd in spread_row(row, begin):
             if 0 <= index < hours:
                 costs[index] += usd

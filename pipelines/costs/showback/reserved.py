@@ -65,7 +65,7 @@ def add_reserved_costs(
     """Return the rows with the column `reserved_usd`, and the use of the commitments.
 
     Args:
-        rows: all rows of both ledgers, checked.
+        rows: all rows of both ledgers, which `check_rows` has accepted.
         commitments: the stated commitments. Without any, return the unchanged rows and None.
         now: the current moment.
 

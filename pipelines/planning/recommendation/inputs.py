@@ -37,16 +37,16 @@ class PlanInputs:
     """The inputs of a plan.
 
     Attributes:
-        past_jobs_of: MODEL, MODEL@VERSION or a job, whose past jobs give the size of the training; empty if
-            `parameters` are given.
+        past_jobs_of: a model (MODEL), a model up to a version (MODEL@VERSION), or a job. Their rows in the ledger give
+            the size of the training; empty if `parameters` are given.
         data_bytes: bytes of the data of the training; None: the bytes of the newest past job. Only with `past_jobs_of`.
         parameters: number of parameters of a language model; None if `past_jobs_of` is given.
         tokens: tokens of its training.
         method: full or lora.
-        precision: one of `memory.STATES`.
+        precision: number format of the training, such as mixed: a key of `memory.STATES`.
         sequence: tokens of a sequence.
         optimizer: one of `memory.OPTIMIZERS`.
-        model: name of the model, by which past predictions are found.
+        model: name of the model. The predicted and the real times of its past trainings correct the prediction.
         regions: AWS regions.
         allow: patterns of the instance types that are possible; empty: all.
         max_instances: largest number of instances.

@@ -24,7 +24,7 @@ DOWNLOAD_NOTE = "registered_model_meta"
 
 
 def compute_package_digest(package: Path) -> str:
-    """Compute the SHA-256 of every file of a downloaded package; remove the file that the download added.
+    """Compute one SHA-256 of all files of a downloaded package; remove the file that the download added.
 
     Raises:
         DataError: the package has a link or another special file, whose content could change after the check. A retry

@@ -1,7 +1,7 @@
-"""Write the jobs that run in SageMaker, with the utilization of their instances, for Leeway's page.
+"""Write the running SageMaker jobs of Leeway's operators, with the utilization of their instances, for Leeway's page.
 
-This is the only document that needs AWS. If SageMaker does not answer, the document has the reason, and the next
-attempt is a minute later.
+Their document, jobs.json, is the only one of the page that needs AWS. If SageMaker does not answer, the document has
+the reason, and the next attempt is a minute later.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ CLIENT_CONFIG = {"connect_timeout": 3, "read_timeout": 10, "retries": {"total_ma
 
 
 class RunningJobsWriter:
-    """Writes the document of the jobs that run.
+    """Writes the document of the running jobs that Leeway's operators started.
 
     Args:
         create_client: creates a client of an AWS service; None: boto3 creates it.

@@ -64,7 +64,8 @@ class ShadowOperator(DeployOperator):
 
     Returns:
         `ShadowResult`: model_name, version, champion, endpoint, outcome, reason, checks, requests, rows, labelled_rows,
-        page. For a skipped task: model_name, version, champion, endpoint, outcome (skipped), reason.
+        page. For a skipped task: model_name, version, champion, endpoint, outcome (skipped), reason. `champion` is the
+        version that the endpoint serves.
     """
 
     step = "shadow"

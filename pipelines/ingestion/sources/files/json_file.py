@@ -20,7 +20,8 @@ ROW_PATTERN = re.compile(r" in row (\d+)")
 COLUMN_PATTERN = re.compile(r"Column\(/([^)]*)\) changed from (\w+) to (\w+)")
 """Parts of messages of pyarrow 25: the row of an error, and a value of another type than the column."""
 UNEXPECTED_FIELDS = {"guess": "infer", "take": "error", "ignore": "ignore"}
-"""Maps each value of `Layout.extra` to pyarrow's option. `guess` is only for finding the columns and their types."""
+"""pyarrow's option for fields that its schema lacks, by `Layout.extra`. With `take`, the schema has all columns of the
+first lines, so a new field in a later line is an error. `guess`, no value of `extra`, finds the columns and types."""
 
 
 def read_batches(file: Any, origin: str, layout: Layout) -> Iterator[tuple[int, pa.RecordBatch]]:

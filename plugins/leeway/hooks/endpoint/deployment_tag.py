@@ -48,7 +48,7 @@ def build_failure(name: str, max_tries: int) -> str:
 
     Args:
         name: name of the deployment.
-        max_tries: Airflow's `max_tries` of the task: a clear changes it, and a retry does not.
+        max_tries: Airflow's `max_tries` of the task: clearing the task changes it, a retry does not.
     """
     return f"{name}=failed/{max_tries}"
 
@@ -86,7 +86,8 @@ def record_failure(
         endpoint: SageMaker's description of the endpoint.
         name: name of the deployment.
         max_tries: Airflow's `max_tries` of the task.
-        error: the task's error. After an AirflowFailException, retries of the task report the failure again.
+        error: the task's error. An AirflowFailException is stored in the tag: if the task runs again because its worker
+            was killed before Airflow stored the failure, it reports the failure and deploys nothing.
     """
     if isinstance(error, AirflowFailException):
         client.set_tags(endpoint, {DEPLOYMENT_TAG: build_failure(name, max_tries)})

@@ -37,7 +37,7 @@ class ScriptTask(JobTask):
 
     @abstractmethod
     def build_hyperparameters(self) -> dict[str, Any]:
-        """Return the hyperparameters of the script, with the settings of SageMaker's images."""
+        """Return the hyperparameters of the script, and those that start torchrun or mpirun."""
 
     @abstractmethod
     def check_request(self, bucket: str, draft: Mapping[str, Any]) -> None:
@@ -81,7 +81,7 @@ class ScriptTask(JobTask):
         return Costs(self.step_hook, allocation)
 
     def build_request(self, bucket: str, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the request to CreateTrainingJob, without a name, a machine and `config`."""
+        """Return the request to CreateTrainingJob, without its name, its machine, and the operator's field `config`."""
         root_uri = f"s3://{bucket}/{self.fields.prefix}"
         return {
             **inputs,
