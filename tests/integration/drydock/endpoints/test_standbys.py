@@ -39,7 +39,7 @@ def read_launcher(client: Any, name: str, instance: str) -> psutil.Process:
 
 def test_cold_start_uses_the_standby_process_and_another_one_replaces_it(sleepy: Any) -> None:
     sleepy.create_serverless_endpoint("ready", LIBRARY)
-    # On a busy machine, the first process may have been idle for a second already, and then the standby process answers.
+    # On a busy machine, the first process may have ended after its idle second, and then the standby process answers.
     # `test_killed_server_leaves_no_standby_process` shows that a first process has imported nothing ahead of time.
     assert sleepy.invoke("ready")["text"] == "hello"
     instance = wait_for_standby(sleepy, "ready")
