@@ -180,7 +180,8 @@ def test_the_commands_that_the_demo_prints_score_a_row(checkout, demo, free_port
     answer = json.loads(re.findall(r'\{"model".*\}', process.stdout)[0])
     assert (answer["model"], answer["version"], len(answer["scores"])) == ("flights", "1", 1)
     assert "materialize --model flights" in commands[-1], "it ran, too"
-    assert "unpause the DAG flights_deploy" in demo.stdout and "/endpoints/flights/invocations" in demo.stdout
+    text = " ".join(demo.stdout.split())
+    assert "unpause the DAG flights_deploy" in text and "/endpoints/flights/invocations" in text
 
 
 def test_flights_are_checked_against_weather(checkout, demo):
