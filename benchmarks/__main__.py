@@ -6,6 +6,7 @@ import json
 import os
 import platform
 import shlex
+import signal
 import statistics
 import subprocess
 import sys
@@ -112,6 +113,8 @@ def main(
             f"error: there is no benchmark {', '.join(unknown_names)}. Choose from {', '.join(BENCHMARKS)}.\n"
         )
         raise SystemExit(2)
+    # Python ends at once at SIGTERM. With an exception, a benchmark stops its servers first.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     for name in names or BENCHMARKS:
         load = os.getloadavg()[0]
         result = BENCHMARKS[name]()
