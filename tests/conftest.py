@@ -30,6 +30,7 @@ from tests.tools import forking
 from tests.tools.forking.server import get_module
 from tests.tools.groups import end_group
 from tests.tools.machine_use import MachineUsePlugin
+from tests.tools.root_logs import capture_root_logs_only
 from tests.tools.saved_homes import SavedHome
 from tests.tools.scheduling import BalancePlugin
 from tests.tools.second_run import SecondRunPlugin
@@ -61,6 +62,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Remove the shell's variables, and set AIRFLOW_HOME to a new folder before Airflow is imported."""
     gc.set_threshold(GC_THRESHOLD)
+    capture_root_logs_only()
     for name in [name for name in os.environ if name.startswith((*OWN_PREFIXES, "AIRFLOW_"))]:
         del os.environ[name]
     os.environ.update(MLFLOW_DISABLE_TELEMETRY="true", GX_ANALYTICS_ENABLED="false", DVC_NO_ANALYTICS="1")
