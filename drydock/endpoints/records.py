@@ -65,7 +65,7 @@ class Variant:
 
 @dataclass
 class ServedConfig:
-    """A configuration that an endpoint serves or will serve: its name, its variants, DataCaptureConfig and AsyncInferenceConfig."""
+    """A configuration that an endpoint serves or will serve, with its DataCaptureConfig and AsyncInferenceConfig."""
 
     config_name: str
     variants: list[Variant]
