@@ -43,17 +43,17 @@ class Load:
 
     @property
     def busy_workers(self) -> float:
-        """Mean number of workers that are busy: `requests_per_s service_s` (Little 1961)."""
+        """Mean number of workers that are busy: `requests_per_s * service_s` (Little 1961)."""
         return self.requests_per_s * self.service_s
 
 
 @dataclass(frozen=True)
 class EndpointSize:
-    """The number of instances, with its use and latencies.
+    """A number of instances, with their utilization and latencies.
 
     Attributes:
         instances: number of instances.
-        use: share of the workers that are busy.
+        use: utilization: share of the workers that are busy.
         mean_latency_s: mean time of a request, with its wait.
         latency_s: time of a request at the percentile, with its wait: `estimate_latency_s`.
         concurrency: mean number of requests in the endpoint, by Little's law.
@@ -67,7 +67,7 @@ class EndpointSize:
 
 
 def compute_concurrency(requests_per_s: float, latency_s: float) -> float:
-    """Return the mean number of requests in a system: `requests_per_s latency_s`.
+    """Return the mean number of requests in a system: `requests_per_s * latency_s`.
 
     Source: Little 1961 (A proof for the queuing formula L = lambda W). It assumes nothing about arrivals.
 

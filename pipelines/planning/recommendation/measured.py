@@ -23,7 +23,7 @@ from pipelines.planning.recommendation.past_use import PastUse, summarize_use
 from pipelines.planning.recommendation.workloads import Estimate, Infeasibility, Machines, format_machines
 
 MAX_JOBS = 5
-"""Number of the newest past jobs from which the median time and the use are computed."""
+"""Number of the newest past jobs from which the median time and the utilization are computed."""
 MAX_SIZED_JOBS = 12
 """Number of the newest past jobs from which the time is predicted by the size of the data: a year of monthly jobs."""
 SPREAD = 1.25
