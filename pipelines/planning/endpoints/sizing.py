@@ -83,7 +83,7 @@ def compute_waiting_share(workers: int, busy_workers: float) -> float:
     """Return the share of requests that have to wait for a worker (Erlang C); 1 if the workers are not enough.
 
     Source: Erlang 1917; Kleinrock 1975 (Queueing Systems 1), section 3.5. Arrivals are independent (Poisson), and times
-    of service exponential. By Erlang B's recursion `B(n) = a B(n - 1) / (n + a B(n - 1))`, `C = B / (1 - (a / n)
+    of service exponential. By Erlang B's recursion `B(n) = a * B(n - 1) / (n + a * B(n - 1))`, `C = B / (1 - (a / n) *
     (1 - B))`, which does not overflow.
 
     Args:
@@ -104,7 +104,7 @@ def compute_waiting_share(workers: int, busy_workers: float) -> float:
 
 
 def estimate_wait_s(load: Load, instances: int, percentile: float) -> float:
-    """Return the wait for a worker that the percentile of requests does not exceed: `ln(C / (1 - p)) s / (n - a)`.
+    """Return the wait for a worker that the percentile of requests does not exceed: `ln(C / (1 - p)) * s / (n - a)`.
 
     Source: Gross et al. 2008 (Fundamentals of Queueing Theory), section 2.3: the wait in M/M/n is exponential with
     probability C, else 0. It is an upper estimate if times of service vary less than exponential ones, as those of a
