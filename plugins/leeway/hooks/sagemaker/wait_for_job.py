@@ -146,7 +146,7 @@ async def _find_arn(sagemaker: Any, wait: JobWait) -> str:
 
 
 async def request_stop(sagemaker: Any, wait: JobWait) -> None:
-    """Request once that the job stops. Ignore errors that a retry cannot help, such as that the job has ended."""
+    """Request once that the job stops. Ignore errors that are not transient, such as that the job has ended."""
     try:
         await call_operation(sagemaker, "stop", wait.kind, wait.job_name)
     except ClientError as error:
