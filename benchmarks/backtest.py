@@ -1,4 +1,4 @@
-"""Measure the trainings of ten months as a walk-forward backtest, then a second time with promotion.
+"""Measure a walk-forward backtest of ten months, and then the same trainings repeated with promotion.
 
 The commands are those of docs/how-to/backfills.md. The backfill of flights_train uses real Airflow, DVC workspaces,
 drydock and MLflow. Each training's time and cost are predicted from the trainings before it, as `leeway plan` does.
@@ -56,7 +56,7 @@ print(json.dumps(describe_ledger()))
 
 
 def run() -> dict[str, Any]:
-    """Run both backfills. Return the seconds of each row of the table of results, and the facts below it.
+    """Run both backfills. Return the measured seconds by name, and other values as facts.
 
     Raises:
         RuntimeError: a run failed, or the registry has a fault after a backfill.
@@ -75,7 +75,7 @@ def run() -> dict[str, Any]:
 
 
 def find_faults(state: Mapping[str, Any], moments: Sequence[dt.date]) -> dict[str, Any]:
-    """Return the faults of the registry after a backfill of these moments; empty if it is correct.
+    """Return the faults of the registry after a backfill that promotes nothing; empty if it is correct.
 
     Args:
         state: the output of the script `REGISTRY_SCRIPT`.
@@ -139,7 +139,8 @@ def _run_repetition(
 def _run_backfill(
     clone: StackClone, api: AirflowClient, row: str, repeat_options: Mapping[str, Any] | None = None
 ) -> dict[str, list[float]]:
-    """Run the backfill, and return the seconds of the whole and of each run. With `repeat_options`, repeat runs."""
+    """Run the backfill, and return the seconds of the whole and of each run. With `repeat_options`, repeat all runs."""
+    # `Backfill.complete` below requests only missing runs, so the repetition of finished runs is requested here.
     while repeat_options and not _request_backfill(api, repeat_options):
         time.sleep(1)  # the scheduler checks only twice a minute whether a backfill has ended
     start_s = time.monotonic()

@@ -1,4 +1,4 @@
 """The embedded stack: drydock, MLflow and Airflow on this machine, started and stopped together.
 
-The stack knows its services only by their commands and URLs, and imports none of them.
+The stack knows its services only by their command lines and URLs, and imports none of them.
 """

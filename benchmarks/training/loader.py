@@ -1,4 +1,4 @@
-"""Measure how many samples a second the loader gives, beside plain torch and the libraries' own pipelines.
+"""Measure how many samples a second the loader reads, compared with plain torch and the libraries' own pipelines.
 
 Each run reads one epoch from files in the system's cache, and includes the start of its workers. So the work of
 reading, mixing and making batches is measured, not the disk. Nothing is trained with the batches. WebDataset is
@@ -43,12 +43,12 @@ def run() -> dict[str, Any] | None:
         ]
         for repeat in range(REPEATS + 1):  # alternately, so that the machine's load is the same for all
             for name, count, read in pipelines:
-                began_s = time.perf_counter()
+                start_s = time.perf_counter()
                 read_count = read()
                 if read_count != count:
                     raise RuntimeError(f"{name} read {read_count} of {count} samples")
                 if repeat:  # the first run warms up
-                    seconds.setdefault(name, []).append(time.perf_counter() - began_s)
+                    seconds.setdefault(name, []).append(time.perf_counter() - start_s)
     for name, count, _ in pipelines:
         facts[f"{name}, samples/s"] = round(count / statistics.median(seconds[name]))
     return {"seconds": seconds, "facts": facts}

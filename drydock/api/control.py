@@ -184,16 +184,18 @@ class ControlEndpoints:
         endpoints = [endpoint for endpoint in self._endpoints.iterate() if endpoint.name == name]
         if not endpoints:
             raise NotFound(f"no endpoint {name}")
-        plans = [plan for endpoint in endpoints for plan in endpoint.list_plans() if fault.matches(plan.config_name)]
-        variants = {variant.name for plan in plans for variant in plan.variants}
-        # If there are no plans, no endpoint has the configuration yet. A later update may bring it, with any variants.
-        if plans and fault.variant not in ("", *variants):
+        configs = [
+            config for endpoint in endpoints for config in endpoint.list_configs() if fault.matches(config.config_name)
+        ]
+        variants = {variant.name for config in configs for variant in config.variants}
+        # If there are none, no endpoint has the configuration yet. A later update may bring it, with any variants.
+        if configs and fault.variant not in ("", *variants):
             raise NotFound(
                 f"endpoint {name} has no variant {fault.variant}; its variants: {', '.join(sorted(variants))}"
             )
         for endpoint in endpoints:
             endpoint.faults.add(fault)
-        return {"endpoint": name, "variant": fault.variant, "config": fault.config_name, "serving": bool(plans)}
+        return {"endpoint": name, "variant": fault.variant, "config": fault.config_name, "serving": bool(configs)}
 
     def _set_spot_prices(self, body: Body) -> dict[str, Any]:
         instance_type, region, prices = _get_text(body, "instance_type"), _get_text(body, "region"), body.get("prices")

@@ -14,7 +14,7 @@ from drydock.cloudwatch.alarm_rules import find_evaluation_problem
 from drydock.endpoints import rules
 from drydock.endpoints.config import EndpointConfig
 from drydock.endpoints.endpoint import Endpoint
-from drydock.endpoints.records import EndpointRecord, EndpointStatus, Plan, Variant
+from drydock.endpoints.records import EndpointRecord, EndpointStatus, ServedConfig, Variant
 from drydock.endpoints.registry import Endpoints
 from drydock.endpoints.sizes import compute_size, retain_properties
 from drydock.endpoints.traffic import build_traffic_plan
@@ -116,13 +116,16 @@ class EndpointsBackend(ModelsBackend):
         """
         check_owner(self.account_id, self.region_name)
         name, now = request["EndpointName"], get_now()
-        plan, deployment = self._build_plan(request["EndpointConfigName"]), request.get("DeploymentConfig")
+        served_config, deployment = (
+            self._build_served_config(request["EndpointConfigName"]),
+            request.get("DeploymentConfig"),
+        )
         # A new endpoint has no instances to replace, so its DeploymentConfig has no effect yet. But a later update may
         # retain it, so it must be valid.
-        self._check_deployment(deployment, plan)
+        self._check_deployment(deployment, served_config)
         tags = list(request.get("Tags", []))
         arn = self._build_arn(name)
-        record = EndpointRecord(name, arn, plan, created=now, modified=now, tags=tags, deployment=deployment)
+        record = EndpointRecord(name, arn, served_config, created=now, modified=now, tags=tags, deployment=deployment)
         if not self._registry.create(self._owner, record):
             refuse(f'Cannot create already existing endpoint "{record.arn}".')
         return record.arn
@@ -135,20 +138,20 @@ class EndpointsBackend(ModelsBackend):
                 exist, or the DeploymentConfig is not valid. A retry can help only if the endpoint is being changed.
         """
         endpoint = self._find_endpoint_in_service(request["EndpointName"])
-        plan = self._build_plan(request["EndpointConfigName"])
+        served_config = self._build_served_config(request["EndpointConfigName"])
         if request.get("RetainAllVariantProperties"):
             excluded_properties = {
                 item["VariantPropertyType"] for item in request.get("ExcludeRetainedVariantProperties", ())
             }
-            retain_properties(endpoint.record.plan, plan, excluded_properties)
-            rules.check_instance_count(plan.count_instances())
-        rules.check_conversion(endpoint.record.plan, plan)
-        self._check_scalable_targets(endpoint, plan)
+            retain_properties(endpoint.record.plan, served_config, excluded_properties)
+            rules.check_instance_count(served_config.count_instances())
+        rules.check_conversion(endpoint.record.plan, served_config)
+        self._check_scalable_targets(endpoint, served_config)
         deployment = request.get("DeploymentConfig")
         if request.get("RetainDeploymentConfig") and deployment is None:
             deployment = endpoint.record.deployment
-        self._check_deployment(deployment, plan)
-        if not endpoint.update(plan, deployment):
+        self._check_deployment(deployment, served_config)
+        if not endpoint.update(served_config, deployment):
             self._refuse_change(endpoint)
         return endpoint.record.arn
 
@@ -195,10 +198,10 @@ class EndpointsBackend(ModelsBackend):
     def _refuse_change(self, endpoint: Endpoint) -> NoReturn:
         refuse(f'Cannot update endpoint "{endpoint.record.arn}": its status is {endpoint.status}, not InService.')
 
-    def _check_scalable_targets(self, endpoint: Endpoint, plan: Plan) -> None:
-        """Check that each variant with a scalable target is also in the plan, with the same instance type."""
+    def _check_scalable_targets(self, endpoint: Endpoint, served_config: ServedConfig) -> None:
+        """Check that each variant with a scalable target is also in the configuration, with the same instance type."""
         targets = list_resource_ids(self._registry.store, self._owner)
-        planned_variants = {(variant.name, variant.instance_type) for variant in plan.variants}
+        planned_variants = {(variant.name, variant.instance_type) for variant in served_config.variants}
         names = [
             variant.name
             for variant in endpoint.record.plan.variants
@@ -211,9 +214,9 @@ class EndpointsBackend(ModelsBackend):
                 "before they can be removed or have their instance type changed."
             )
 
-    def _check_deployment(self, deployment: Mapping[str, Any] | None, plan: Plan) -> None:
-        """Check a DeploymentConfig: its steps fit the plan, and its alarms exist and can be evaluated."""
-        alarm_names = build_traffic_plan(deployment, plan.count_instances()).alarms
+    def _check_deployment(self, deployment: Mapping[str, Any] | None, served_config: ServedConfig) -> None:
+        """Check a DeploymentConfig: its steps fit the configuration, and its alarms exist and can be evaluated."""
+        alarm_names = build_traffic_plan(deployment, served_config.count_instances()).alarms
         alarms = cloudwatch_backends[self.account_id][self.region_name].alarms if alarm_names else {}
         for name in alarm_names:
             if name not in alarms:
@@ -221,7 +224,7 @@ class EndpointsBackend(ModelsBackend):
             if problem := find_evaluation_problem(alarms[name]):
                 refuse(f"The CloudWatch alarm {name} cannot guard an update: {problem}.")
 
-    def _build_plan(self, config_name: str) -> Plan:
+    def _build_served_config(self, config_name: str) -> ServedConfig:
         request = self.find_config(config_name).request
         variants = [
             Variant(
@@ -238,7 +241,9 @@ class EndpointsBackend(ModelsBackend):
             for member in ("ProductionVariants", "ShadowProductionVariants")
             for variant in request.get(member, ())
         ]
-        return Plan(config_name, variants, request.get("DataCaptureConfig"), request.get("AsyncInferenceConfig"))
+        return ServedConfig(
+            config_name, variants, request.get("DataCaptureConfig"), request.get("AsyncInferenceConfig")
+        )
 
     def _build_arn(self, name: str) -> str:
         return str(FakeEndpoint.arn_formatter(name, self.account_id, self.region_name))

@@ -5,7 +5,7 @@ from typing import Any, NoReturn
 
 from moto.applicationautoscaling.exceptions import AWSValidationException
 
-from drydock.endpoints.records import Plan
+from drydock.endpoints.records import ServedConfig
 from drydock.jobs.rules import MAX_INSTANCES
 
 METRIC_TYPE = "SageMakerVariantInvocationsPerInstance"
@@ -13,25 +13,27 @@ ADJUSTMENT_TYPES = ("ChangeInCapacity", "PercentChangeInCapacity", "ExactCapacit
 _COOLDOWNS = ("Cooldown", "ScaleInCooldown", "ScaleOutCooldown")
 
 
-def find_instance_limit(plan: Plan, variant: str) -> int:
-    """Return how many instances a variant of a plan may have, in addition to those of the other variants."""
-    return MAX_INSTANCES - sum(other_variant.count for other_variant in plan.variants if other_variant.name != variant)
+def find_instance_limit(config: ServedConfig, variant: str) -> int:
+    """Return how many instances a variant of a configuration may have, in addition to those of the other variants."""
+    return MAX_INSTANCES - sum(
+        other_variant.count for other_variant in config.variants if other_variant.name != variant
+    )
 
 
-def check_range(low: int | None, high: int | None, plan: Plan, variant_name: str, min_instances: int) -> None:
+def check_range(low: int | None, high: int | None, config: ServedConfig, variant_name: str, min_instances: int) -> None:
     """Check the range of a scalable target.
 
     Args:
         low: MinCapacity; None if neither the request nor an earlier one has it.
         high: MaxCapacity; None if neither the request nor an earlier one has it.
-        plan: What the endpoint serves.
+        config: What the endpoint serves.
         variant_name: Name of the variant.
         min_instances: Smallest allowed number of instances of the variant.
 
     Raises:
         AWSValidationException: The range is not valid. A retry cannot help.
     """
-    (variant,) = (variant for variant in plan.variants if variant.name == variant_name)
+    (variant,) = (variant for variant in config.variants if variant.name == variant_name)
     if variant.serverless:
         _refuse(f"Variant {variant_name} is serverless, so it has no instances to scale.")
     if low is None or high is None:
@@ -40,7 +42,7 @@ def check_range(low: int | None, high: int | None, plan: Plan, variant_name: str
         _refuse(f"MaxCapacity ({high}) must be greater than or equal to MinCapacity ({low}).")
     if low < min_instances:
         _refuse("MinCapacity of a variant must be at least 1: its endpoint is not asynchronous.")
-    if low > (limit := find_instance_limit(plan, variant_name)):
+    if low > (limit := find_instance_limit(config, variant_name)):
         reason = f"an endpoint of drydock has at most {MAX_INSTANCES} instances"
         _refuse(f"MinCapacity ({low}) must be at most {limit}: {reason}.")
 

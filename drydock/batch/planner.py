@@ -15,7 +15,7 @@ from drydock.batch.scheduling.fair_share import (
 )
 from drydock.batch.scheduling.fifo import plan_fifo, sort_fifo
 from drydock.batch.scheduling.plans import Capacity, Plan, QueueJob
-from drydock.batch.scheduling.quota import UNLIMITED, QuotaPlanner, QuotaRules, sort_quota
+from drydock.batch.scheduling.quota import UNLIMITED, QuotaPlanner, QuotaRules, sort_by_share
 from drydock.resources import Owner
 
 
@@ -71,7 +71,7 @@ class QueuePlanner:
         if self._policy is None:
             return sort_fifo(self.waiting)
         if self._policy.quota_share is not None:
-            return sort_quota(self.waiting)
+            return sort_by_share(self.waiting)
         rules = read_fair_share_rules(self._policy)
         use = ShareUse(rules, self.running, self._list_past_uses(rules), self._batch.now())
         return list(iterate_by_fair_share(self.waiting, use))

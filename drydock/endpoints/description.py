@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from drydock.endpoints.instances.fleet import Fleet
-from drydock.endpoints.records import EndpointRecord, Plan, Variant
+from drydock.endpoints.records import EndpointRecord, ServedConfig, Variant
 
 
 class EndpointDescription:
@@ -49,13 +49,13 @@ class EndpointDescription:
         """The tags, for moto's ListTags."""
         return self.record.tags
 
-    def list_plans(self) -> list[Plan]:
-        """Return the plan that the endpoint serves and, during an update, the plan that it will serve."""
-        return [plan for plan in (self.record.plan, self.record.next_plan) if plan]
+    def list_configs(self) -> list[ServedConfig]:
+        """Return the configuration that the endpoint serves and, during an update, the next one."""
+        return [config for config in (self.record.plan, self.record.next_plan) if config]
 
     def describe(self) -> dict[str, Any]:
         """Return the response of DescribeEndpoint."""
-        record, next_plan = self.record, self.record.next_plan
+        record, next_config = self.record, self.record.next_plan
         response = {
             "EndpointName": record.name,
             "EndpointArn": record.arn,
@@ -69,7 +69,7 @@ class EndpointDescription:
             "CreationTime": record.created,
             "LastModifiedTime": record.modified,
             "LastDeploymentConfig": record.deployment,
-            "PendingDeploymentSummary": next_plan and {"EndpointConfigName": next_plan.config_name},
+            "PendingDeploymentSummary": next_config and {"EndpointConfigName": next_config.config_name},
         }
         return {key: value for key, value in response.items() if value is not None}
 
@@ -83,7 +83,9 @@ class EndpointDescription:
         fleet = self._fleet
         if fleet is None:
             return []
-        return [_describe_variant(variant, fleet) for variant in fleet.plan.variants if variant.is_shadow is is_shadow]
+        return [
+            _describe_variant(variant, fleet) for variant in fleet.config.variants if variant.is_shadow is is_shadow
+        ]
 
 
 def _describe_variant(variant: Variant, fleet: Fleet) -> dict[str, Any]:

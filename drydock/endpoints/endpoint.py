@@ -12,7 +12,7 @@ from drydock.endpoints.description import EndpointDescription
 from drydock.endpoints.faults import VariantFaults
 from drydock.endpoints.instances.fleet import Fleet
 from drydock.endpoints.invocation import TIMEOUT_S
-from drydock.endpoints.records import EndpointRecord, EndpointStatus, Plan
+from drydock.endpoints.records import EndpointRecord, EndpointStatus, ServedConfig
 from drydock.endpoints.sizes import VariantSize, set_sizes
 from drydock.endpoints.traffic import build_traffic_plan
 from drydock.errors import DrydockError, JobFailed
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 RECOVERY_PAUSE_S = 5.0
 NOT_SERVING_STATUSES = (EndpointStatus.CREATING, EndpointStatus.FAILED, EndpointStatus.DELETING)
 
-MakeFleet = Callable[[Plan, Callable[[], None]], Fleet]
+MakeFleet = Callable[[ServedConfig, Callable[[], None]], Fleet]
 """The second argument is called whenever an instance is started again because its process has ended."""
 
 
@@ -36,7 +36,7 @@ class Endpoint(EndpointDescription):
         owner: The endpoint's account and region.
         record: The endpoint's record, which `save` stores.
         resources: Storage of the record.
-        make_fleet: Creates the instances of a plan, and does not start them.
+        make_fleet: Creates the instances of a configuration, and does not start them.
         find_rollback_reason: Returns, for the names of alarms, why one of them ends an update; None if none does.
     """
 
@@ -89,12 +89,12 @@ class Endpoint(EndpointDescription):
         """Start the instances of a new endpoint in the background. The status becomes InService or Failed."""
         self._run_in_background(self._create)
 
-    def update(self, plan: Plan, deployment: dict[str, Any] | None) -> bool:
-        """Replace the instances by those of another plan in the background. Return False if not InService."""
+    def update(self, config: ServedConfig, deployment: dict[str, Any] | None) -> bool:
+        """Replace the instances by those of another configuration in the background. Return False if not InService."""
         with self._lock:
             if not self._is_in_service:
                 return False
-            self.record.next_plan, self.record.deployment = plan, deployment
+            self.record.next_plan, self.record.deployment = config, deployment
             self._set_status(EndpointStatus.UPDATING)
         self._run_in_background(self._update)
         return True
@@ -208,9 +208,9 @@ class Endpoint(EndpointDescription):
             self._fleet, self._next_fleet = fleet, None
             self._set_status(EndpointStatus.IN_SERVICE)
 
-    def _make_next_fleet(self, plan: Plan) -> Fleet:
+    def _make_next_fleet(self, config: ServedConfig) -> Fleet:
         """Create the next instances, and do not start them. If the endpoint is closed, they can no longer start."""
-        fleet = self._make_fleet(plan, self._count_restart)
+        fleet = self._make_fleet(config, self._count_restart)
         with self._lock:
             self._next_fleet = fleet
             if self._close_event.is_set():
@@ -218,11 +218,11 @@ class Endpoint(EndpointDescription):
         return fleet
 
     def _update(self) -> None:
-        plan = self.record.next_plan
-        if plan is None or self._fleet is None:
+        config = self.record.next_plan
+        if config is None or self._fleet is None:
             return
-        new_fleet, old_fleet = self._make_next_fleet(plan), self._fleet
-        traffic = build_traffic_plan(self.record.deployment, plan.count_instances())
+        new_fleet, old_fleet = self._make_next_fleet(config), self._fleet
+        traffic = build_traffic_plan(self.record.deployment, config.count_instances())
         deployment = Deployment(
             traffic, old_fleet, new_fleet, self._set_share, self._find_rollback_reason, self._close_event
         )
@@ -238,7 +238,7 @@ class Endpoint(EndpointDescription):
             if self._close_event.is_set():
                 return
             self._fleet, self._next_fleet, self._next_share = new_fleet, None, 0.0
-            self.record.plan, self.record.next_plan = plan, None
+            self.record.plan, self.record.next_plan = config, None
             self.save()
         _end_fleet(old_fleet)
         self._set_status(EndpointStatus.IN_SERVICE)
@@ -259,7 +259,7 @@ class Endpoint(EndpointDescription):
                 self._set_status(EndpointStatus.IN_SERVICE, str(error))
 
     def _scale(self, old_sizes: Mapping[str, VariantSize]) -> None:
-        """Start and stop instances as the plan says; if one does not start, restore the old sizes."""
+        """Start and stop instances as the configuration says; if one does not start, restore the old sizes."""
         fleet, reason = self._fleet, None
         if fleet is None:
             return
@@ -273,7 +273,7 @@ class Endpoint(EndpointDescription):
             self._set_status(EndpointStatus.IN_SERVICE, reason)
 
     def _recover(self, fleet: Fleet, *, has_interrupted_update: bool, was_in_service: bool) -> None:
-        """Start the stored plan's instances, and retry until they answer. Then begin an interrupted update again."""
+        """Start the instances of the stored configuration until they answer. Then repeat an interrupted update."""
         while fleet is self._fleet and not self._close_event.is_set():
             try:
                 fleet.scale()

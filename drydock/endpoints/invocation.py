@@ -93,16 +93,16 @@ def should_copy_to_shadow(fleet: Fleet) -> bool:
 
     The probability is the weight of the shadow variant, divided by that of the production variant.
     """
-    shadow = fleet.plan.shadow
+    shadow = fleet.config.shadow
     if shadow is None:
         return False
-    (production,) = fleet.plan.production_variants
+    (production,) = fleet.config.production_variants
     return random.random() * production.weight < shadow.weight  # noqa: S311  no secret
 
 
 def invoke_shadow(fleet: Fleet, faults: VariantFaults, request: Invocation) -> InvocationResult | None:
     """Send a request to the shadow variant, and return its answer; None without a shadow variant."""
-    shadow = fleet.plan.shadow
+    shadow = fleet.config.shadow
     return None if shadow is None else _invoke_variant(fleet, shadow, faults, request)
 
 
@@ -128,7 +128,7 @@ def _invoke_variant(fleet: Fleet, variant: Variant, faults: VariantFaults, reque
     started_at, instances = time.perf_counter(), 0 if variant.serverless else variant.count
     try:
         with fleet.limit_concurrency(variant):
-            if failure := faults.apply(variant.name, fleet.plan.config_name):
+            if failure := faults.apply(variant.name, fleet.config.config_name):
                 return InvocationResult(variant.name, failure, time.perf_counter() - started_at, instances)
             fault_s = time.perf_counter() - started_at
             response, model_s = _send(fleet, variant, request)
@@ -179,7 +179,7 @@ def find_variant(fleet: Fleet, name: str, endpoint: str) -> Variant:
     """
     if not name:
         return fleet.choose_variant()
-    variants = {variant.name: variant for variant in fleet.plan.production_variants}
+    variants = {variant.name: variant for variant in fleet.config.production_variants}
     if name not in variants:
         refuse_invocation(
             f"Variant {name} not found for Request. The variants of endpoint {endpoint} are {', '.join(variants)}."

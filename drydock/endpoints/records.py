@@ -64,8 +64,8 @@ class Variant:
 
 
 @dataclass
-class Plan:
-    """The configuration that an endpoint serves: its name, its variants, DataCaptureConfig and AsyncInferenceConfig."""
+class ServedConfig:
+    """A configuration that an endpoint serves or will serve, with its DataCaptureConfig and AsyncInferenceConfig."""
 
     config_name: str
     variants: list[Variant]
@@ -93,8 +93,8 @@ class Plan:
         return sum(variant.count for variant in self.variants)
 
     @classmethod
-    def load(cls, content: Mapping[str, Any]) -> "Plan":
-        """Return the plan of a mapping that `asdict` returned."""
+    def load(cls, content: Mapping[str, Any]) -> "ServedConfig":
+        """Return the configuration from a mapping that `asdict` returned."""
         variants = [Variant(**variant) for variant in content["variants"]]
         return cls(content["config_name"], variants, content.get("capture"), content.get("asynchronous"))
 
@@ -106,26 +106,26 @@ class EndpointRecord:
     Attributes:
         name: EndpointName.
         arn: EndpointArn.
-        plan: The plan that it serves; while it is Creating, the plan that it will serve.
+        plan: The configuration that it serves; while it is Creating, the one that it will serve.
         created: CreationTime.
         modified: LastModifiedTime.
         status: EndpointStatus.
         reason: FailureReason of the last deployment.
         tags: The tags; AddTags and DeleteTags change them.
-        next_plan: The plan that it will serve after the update in progress; None if there is no update.
+        next_plan: The configuration that it will serve after the update in progress; None if there is no update.
         deployment: DeploymentConfig of the creation or the last update.
         restarts: Number of times that an instance was started again because its process had ended.
     """
 
     name: str
     arn: str
-    plan: Plan
+    plan: ServedConfig
     created: datetime
     modified: datetime
     status: EndpointStatus = EndpointStatus.CREATING
     reason: str | None = None
     tags: list[dict[str, str]] = field(default_factory=list)
-    next_plan: Plan | None = None
+    next_plan: ServedConfig | None = None
     deployment: dict[str, Any] | None = None
     restarts: int = 0
 
@@ -137,8 +137,8 @@ class EndpointRecord:
     def load(cls, text: str) -> "EndpointRecord":
         """Return the record that `dump` wrote as JSON."""
         content = json.loads(text)
-        content["plan"] = Plan.load(content["plan"])
-        content["next_plan"] = content["next_plan"] and Plan.load(content["next_plan"])
+        content["plan"] = ServedConfig.load(content["plan"])
+        content["next_plan"] = content["next_plan"] and ServedConfig.load(content["next_plan"])
         content["status"] = EndpointStatus(content["status"])
         for name in ("created", "modified"):
             content[name] = datetime.fromisoformat(content[name])

@@ -13,7 +13,7 @@ from drydock.endpoints.instances.fleet_options import FleetOptions
 from drydock.endpoints.instances.instance import Instance
 from drydock.endpoints.invocation import TIMEOUT_S, Invocation, InvocationResult
 from drydock.endpoints.metrics import EndpointMetrics
-from drydock.endpoints.records import EndpointRecord, EndpointStatus, Plan, Variant
+from drydock.endpoints.records import EndpointRecord, EndpointStatus, ServedConfig, Variant
 from drydock.endpoints.shadow import ShadowRequests
 from drydock.endpoints.utilization import UtilizationRecorder
 from drydock.host.executor import Executor
@@ -91,7 +91,7 @@ class Endpoints:
             instances=result.instances,
         )
         requested_at = datetime.now(UTC) - timedelta(seconds=duration_s)
-        self.capture.record(owner, name, variant, fleet.plan.capture, request, result.response, requested_at)
+        self.capture.record(owner, name, variant, fleet.config.capture, request, result.response, requested_at)
 
     def iterate(self) -> Iterator[Endpoint]:
         """Yield the endpoints of all accounts and regions."""
@@ -180,7 +180,7 @@ class Endpoints:
         self.async_invocations.discard(endpoint.owner, endpoint.name)
 
     def _add(self, owner: Owner, record: EndpointRecord) -> Endpoint:
-        def make_fleet(plan: Plan, on_restart: Callable[[], None]) -> Fleet:
+        def make_fleet(config: ServedConfig, on_restart: Callable[[], None]) -> Fleet:
             options = FleetOptions(
                 create_instance=lambda variant, name: self._create_instance(owner, record.name, variant, name),
                 on_restart=on_restart,
@@ -188,7 +188,7 @@ class Endpoints:
                 idle_s=self.settings.serverless_idle_s,
                 max_processes=self.settings.cores,
             )
-            return Fleet(plan, options)
+            return Fleet(config, options)
 
         def find_rollback_reason(names: Sequence[str]) -> str | None:
             return self._find_rollback_reason(owner, names)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from drydock.endpoints.records import Plan
+from drydock.endpoints.records import ServedConfig
 from drydock.jobs.rules import MAX_INSTANCES, check_s3_uri, refuse
 
 MAX_WEIGHT = 1e30
@@ -135,13 +135,13 @@ def _check_finite(weights: Sequence[float]) -> None:
         refuse(f"The weight of a variant must be a number up to {MAX_WEIGHT:g}.")
 
 
-def check_conversion(plan: Plan, next_plan: Plan) -> None:
+def check_conversion(config: ServedConfig, next_config: ServedConfig) -> None:
     """Check that an update does not turn instances into serverless variants, or the reverse.
 
     Raises:
         AWSValidationException: The update would do so. A retry cannot help.
     """
-    if len({bool(variant.serverless) for variant in (*plan.variants, *next_plan.variants)}) > 1:
+    if len({bool(variant.serverless) for variant in (*config.variants, *next_config.variants)}) > 1:
         refuse("An update cannot turn instances into a serverless variant, nor the reverse: create another endpoint.")
 
 

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from drydock.endpoints.records import Plan, Variant
+from drydock.endpoints.records import ServedConfig, Variant
 from drydock.endpoints.rules import check_provisioned_concurrency
 from drydock.jobs.rules import refuse
 
@@ -30,16 +30,16 @@ def set_sizes(variants: Sequence[Variant], sizes: Mapping[str, VariantSize]) -> 
         variant.weight, variant.count, variant.serverless = size.weight, size.count, size.serverless
 
 
-def retain_properties(plan: Plan, next_plan: Plan, excluded_properties: Collection[str]) -> None:
-    """Copy sizes and data capture from the plan that serves to the next plan. Variants are matched by name.
+def retain_properties(config: ServedConfig, next_config: ServedConfig, excluded_properties: Collection[str]) -> None:
+    """Copy sizes and data capture from the present configuration to the next one. Variants are matched by name.
 
     Args:
-        plan: The plan that serves.
-        next_plan: The plan that is changed.
+        config: The configuration that the endpoint serves.
+        next_config: The configuration that it will serve; changed in place.
         excluded_properties: What is not copied: DesiredInstanceCount, DesiredWeight, DataCaptureConfig.
     """
-    variants = {variant.name: variant for variant in plan.variants}
-    for variant in next_plan.variants:
+    variants = {variant.name: variant for variant in config.variants}
+    for variant in next_config.variants:
         if (old_variant := variants.get(variant.name)) is None:
             continue
         if "DesiredWeight" not in excluded_properties:
@@ -47,7 +47,7 @@ def retain_properties(plan: Plan, next_plan: Plan, excluded_properties: Collecti
         if "DesiredInstanceCount" not in excluded_properties and not variant.serverless:
             variant.count = old_variant.count
     if "DataCaptureConfig" not in excluded_properties:
-        next_plan.capture = plan.capture
+        next_config.capture = config.capture
 
 
 def compute_size(variant: Variant, change: Mapping[str, Any], min_count: int) -> VariantSize:

@@ -49,7 +49,7 @@ class FeatureGroups:
             return True
 
     def save(self, owner: Owner, group: FeatureGroup) -> None:
-        """Store a group and its tags."""
+        """Store a group with its tags, in place of what is stored."""
         self._resources.write(owner, group.name, group.dump())
 
     def delete(self, owner: Owner, name: str) -> None:

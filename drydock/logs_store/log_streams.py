@@ -105,16 +105,18 @@ class StoredStream(LogStream):
         with self._store.transaction() as db:
             last_id, times = _find_next_id(db) - 1, [self.last_event_timestamp or 0]
             for block in blocks:
-                last_id += block.line_count
+                last_id += block.line_count  # the id of a block is the id of its last line
                 times.append(max(times[-1], block.timestamp))
                 rows.append((last_id, self.number, times[-1], now_ms, block.content, block.line_count))
             db.executemany(f"{_INSERT_EVENTS} VALUES (?, ?, ?, ?, ?, ?)", rows)
             self._add_batch(db, times[1:], now_ms, sum(block.byte_count for block in blocks))
             update(db)
         if self.log_group.subscription_filters:
-            for row in rows:
-                lines = enumerate(read_lines(row[4]), row[0] - row[5] + 1)
-                self._forward_to_subscriptions([(number, row[1], row[2], now_ms, line) for number, line in lines])
+            for block_id, _, timestamp, _, content, line_count in rows:
+                lines = enumerate(read_lines(content), start=block_id - line_count + 1)
+                self._forward_to_subscriptions(
+                    [(event_id, self.number, timestamp, now_ms, line) for event_id, line in lines]
+                )
 
     def get_log_events(
         self,

@@ -1,4 +1,4 @@
-"""The tuning jobs of all accounts and regions, and the thread that advances them."""
+"""The tuning jobs of all accounts and regions, and the thread that starts and stops their trials."""
 
 import logging
 import sqlite3
@@ -34,7 +34,7 @@ class TuningJobs:
             self._add(owner, TuningRecord.load(text))
 
     def start(self) -> None:
-        """Begin to advance the tuning jobs, also those of an earlier server."""
+        """Begin to start and stop the trials of tuning jobs, also of those of an earlier server."""
         self._thread.start()
 
     def close(self) -> None:

@@ -51,9 +51,9 @@ def report_costs(
 ) -> None:
     """Report what jobs and endpoints cost: hours, USD, savings by spot and by scaling to zero, time lost.
 
-    A second table shows the use of the jobs' instances: CPU, memory, disk and GPU, and the time in the queue. Another
-    one shows the use of the endpoints' instances. The last one shows who pays, the shares of spot, on demand and
-    endpoints, what commitments covered, what idled, and the days that are anomalies.
+    A second table shows the utilization of the jobs' instances: CPU, memory, disk and GPU, and the time in the queue.
+    Another one shows the utilization of the endpoints' instances. The last one shows who pays, the shares of spot, on
+    demand and endpoints, what commitments covered, what idled, and the days that are anomalies.
     """
     from pipelines.costs.periods import parse_month
     from pipelines.costs.report import parse_keys

@@ -27,7 +27,7 @@ DIGITS = 6
 """Decimals of an amount in USD: six, because a second of the cheapest instance costs 0.000014 USD."""
 
 Resource = Literal["cpu", "memory", "disk", "gpu", "gpu_memory"]
-"""Resource of an instance whose use CloudWatch reports. `usage.resource_metrics` has the names of the metrics."""
+"""Resource of an instance whose utilization CloudWatch reports. Names of the metrics: `usage.resource_metrics`."""
 # SageMaker and the log give an empty string for a time that is not known.
 _OptionalTime = Annotated[AwareDatetime | None, BeforeValidator(lambda value: value or None)]
 
@@ -99,8 +99,8 @@ class Job(Prediction):
     failure_reason: str | None = None
     """SageMaker's reason, if the job failed."""
     usage: dict[Resource, ResourceUse] = Field(default_factory=dict)
-    """Maps each resource to its use, as CloudWatch reports it: 100 percent is one core, one GPU, all memory of the
-    instance, or its whole disk. The use of a missing resource is not known."""
+    """Maps each resource to its utilization, as CloudWatch reports it: 100 percent is one core, one GPU, all memory of
+    the instance, or its whole disk. The utilization of a missing resource is not known."""
     queue_s: float | None = Field(None, ge=0, allow_inf_nan=False)
     """Seconds for which the job waited in a queue of AWS Batch before it was created; none if it had no queue."""
     data_wait_share: float | None = Field(None, ge=0, le=1, allow_inf_nan=False)

@@ -116,7 +116,7 @@ def _read_usage(cloudwatch: Any, job: Mapping[str, Any], name: str) -> dict[str,
     try:
         return {"usage": read_usage(cloudwatch, job)}
     except Exception as error:  # a job must be charged whatever CloudWatch answers
-        log.warning("the use of the instances of %s cannot be read: %s", name, " ".join(str(error).split()))
+        log.warning("the utilization of the instances of %s cannot be read: %s", name, " ".join(str(error).split()))
         return {}
 
 

@@ -36,7 +36,7 @@ the value of the best round."""
 FOLDS_FILE = "folds.json"
 """Output file with the days, the rows and the loss of each fold."""
 DIGITS = 9
-"""Significant digits of a logged loss: those of a 32-bit number, and no more."""
+"""Significant digits of a logged loss. Nine digits identify a 32-bit float."""
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ class FoldTraining:
         checkpoints: where the boosters are saved. A checkpoint holds all of them.
         tracker: gets the loss of each fold and the mean, round by round.
         stop_signal: when set, a checkpoint is saved, and the training stops.
-        data_wait: measures the time; the reading ends with the construction of this object.
+        data_wait: measures how long the training reads its data; this object's constructor records the end of it.
     """
 
     def __init__(

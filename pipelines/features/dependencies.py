@@ -46,11 +46,11 @@ def list_features_of_other_rows(dataset: Dataset, row_schema: pa.Schema) -> list
     return [name for name in dataset.features if _reads_other_rows(features[name].op())]
 
 
-def list_changed_features(dataset: Dataset, row_schema: pa.Schema, looked_up: Collection[str] = ()) -> list[str]:
-    """List the features that have the name of a column of the rows, and may have another value than the column.
+def list_redefined_columns(dataset: Dataset, row_schema: pa.Schema, looked_up: Collection[str] = ()) -> list[str]:
+    """List the columns of the rows that a feature of the same name redefines: its value may be another one.
 
     Args:
-        dataset: dataset whose features are listed.
+        dataset: dataset whose features are compared with the columns.
         row_schema: schema of the rows that the features are computed from.
         looked_up: features that are not computed from the rows, but looked up.
     """

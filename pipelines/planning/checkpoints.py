@@ -108,7 +108,7 @@ def compute_interruptions_per_h(month_share: float) -> float:
 def compute_mean_time_s(interruptions_per_h: float, instances: int = 1) -> float:
     """Return the mean time between interruptions of a job, seconds. If one instance is interrupted, the job is.
 
-    Source: the minimum of independent exponential times, `3600 / (rate instances)`.
+    Source: the minimum of independent exponential times, `3600 / (rate * instances)`.
 
     Raises:
         SpecError: a number is not positive. A retry cannot help.
@@ -119,7 +119,7 @@ def compute_mean_time_s(interruptions_per_h: float, instances: int = 1) -> float
 
 
 def compute_young_interval_s(save_s: float, mean_time_s: float) -> float:
-    """Return the optimal work between two saves, seconds, to first order: `sqrt(2 save mean)`.
+    """Return the optimal work between two saves, seconds, to first order: `sqrt(2 * save * mean)`.
 
     Source: Young 1974 (A first order approximation to the optimum checkpoint interval).
 
@@ -135,7 +135,7 @@ def compute_young_interval_s(save_s: float, mean_time_s: float) -> float:
 
 
 def compute_daly_interval_s(save_s: float, mean_time_s: float) -> float:
-    """Return the optimal work between two saves: `sqrt(2 d M) (1 + sqrt(x) / 3 + x / 9) - d`, `x = d / (2 M)`.
+    """Return the optimal work between two saves: `sqrt(2 * d * M) * (1 + sqrt(x) / 3 + x / 9) - d`, `x = d / (2 * M)`.
 
     Source: Daly 2006 (A higher order estimate of the optimum checkpoint interval for restart dumps), equation 37, for a
     save `d` that is shorter than twice the mean time `M` between interruptions.
@@ -153,10 +153,10 @@ def compute_daly_interval_s(save_s: float, mean_time_s: float) -> float:
 
 
 def compute_worthwhile_save_s(lost_s: float, mean_time_s: float) -> float:
-    """Return the longest save, seconds, with which it pays to save more often: `2 lost^2 / mean`.
+    """Return the longest save, seconds, with which it pays to save more often: `2 * lost^2 / mean`.
 
     Source: Young 1974, solved for the save: an interruption undoes half of an interval on average, so the interval is
-    `2 lost`, and `(2 lost)^2 / (2 mean)` is the save for which it is the optimum.
+    `2 * lost`, and `(2 * lost)^2 / (2 * mean)` is the save for which it is the optimum.
 
     Args:
         lost_s: mean work that an interruption undid, seconds.
@@ -173,10 +173,10 @@ def compute_worthwhile_save_s(lost_s: float, mean_time_s: float) -> float:
 def estimate_interrupted_run(
     work_s: float, interval_s: float, save_s: float, mean_time_s: float, restart_s: float = 0.0
 ) -> InterruptedRun:
-    """Return the expected time of a training: `M exp(R / M) (exp((t + d) / M) - 1) work / t`.
+    """Return the expected time of a training: `M * exp(R / M) * (exp((t + d) / M) - 1) * work / t`.
 
     Source: Daly 2006, the complete wall clock time, for interruptions at exponential times that can come during a save
-    and a restart, too. The tests compare it with a simulation. `work d / t` of this time are saves, and the rest
+    and a restart, too. The tests compare it with a simulation. `work * d / t` of this time are saves, and the rest
     is lost. The number of interruptions is this time / M.
 
     A training that is shorter than the interval saves once, at its end. The formula assumes that an interruption comes

@@ -66,7 +66,7 @@ class InferenceMemory:
 
 
 def estimate_token_cache(size: DecoderSize, precision: str = "bf16", devices: int = 1) -> float:
-    """Return the bytes of the KV cache for each token, on a device: `2 layers key_width bytes / devices`.
+    """Return the bytes of the KV cache for each token, on a device: `2 * layers * key_width * bytes / devices`.
 
     Source: Kwon et al. 2023 (PagedAttention), section 3: keys and values, for each layer. With grouped-query attention,
     keys and values have fewer heads than queries (Ainslie et al. 2023, section 2.2). A device has at least one head:

@@ -154,7 +154,7 @@ def estimate_gpt_activations(
     """Return the bytes of the activations of a GPT with 16-bit values, dropout, and attention without FlashAttention.
 
     Source: Korthikanti et al. 2022 (Reducing Activation Recomputation in Large Transformer Models), equations 1 and 2,
-    and table 2: `s b h (34 + 5 a s / h)` a layer, and `2 s b h` if each layer is computed again.
+    and table 2: `s * b * h * (34 + 5 * a * s / h)` a layer, and `2 * s * b * h` if each layer is computed again.
 
     Args:
         layers: number of layers.

@@ -1,4 +1,4 @@
-"""Compare machines of one's own with instances in a cloud: payback, and the use at which both cost the same."""
+"""Compare machines of one's own with instances in a cloud: payback, and the utilization at which both cost the same."""
 
 from __future__ import annotations
 
@@ -64,15 +64,15 @@ class OwnMachine:
 def compute_running_usd_month(machine: OwnMachine, use: float) -> float:
     """Return what the operation of a machine costs in a month, USD, without its price.
 
-    `730 pue usd_per_kwh (use power + (1 - use) idle) + staff + hosting`. Source: the running costs of Barroso et al.
-    2018 (The Datacenter as a Computer), chapter 6; PUE by ISO/IEC 30134-2.
+    It is `730 * pue * usd_per_kwh * (use * power_kw + (1 - use) * idle_kw) + staff_usd_month + hosting_usd_month`.
+    Source: the running costs of Barroso et al. 2018 (The Datacenter as a Computer), chapter 6; PUE by ISO/IEC 30134-2.
 
     Args:
         machine: the machine.
-        use: share of the hours in which it computes, 0 to 1.
+        use: utilization: share of the hours in which it computes, 0 to 1.
 
     Raises:
-        SpecError: the use is not a share. A retry cannot help.
+        SpecError: `use` is not a share. A retry cannot help.
     """
     require_share("use", use)
     power_kw = use * machine.power_kw + (1 - use) * machine.idle_kw
@@ -83,18 +83,18 @@ def compute_own_usd_month(machine: OwnMachine, use: float) -> float:
     """Return what a machine costs in a month of its lifetime, USD: `(price - resale) / lifetime + running costs`.
 
     Raises:
-        SpecError: the use is not a share. A retry cannot help.
+        SpecError: `use` is not a share. A retry cannot help.
     """
     capital_usd = (machine.price_usd - machine.resale_usd) / machine.lifetime_months
     return capital_usd + compute_running_usd_month(machine, use)
 
 
 def compute_cloud_usd_month(cloud_usd_per_h: float, use: float) -> float:
-    """Return what the same hours cost in the cloud in a month, USD: `730 use price`. Hours without use cost nothing.
+    """Return what the same hours cost in the cloud in a month, USD: `730 * use * price`. Idle hours cost nothing.
 
     Args:
         cloud_usd_per_h: price of the instances that do the same work in the same time, USD an hour.
-        use: share of the hours in which they compute, 0 to 1.
+        use: utilization: share of the hours in which they compute, 0 to 1.
 
     Raises:
         SpecError: a number is out of its range. A retry cannot help.
@@ -117,15 +117,15 @@ def compute_payback_months(machine: OwnMachine, cloud_usd_per_h: float, use: flo
 
 
 def compute_break_even_use(machine: OwnMachine, cloud_usd_per_h: float) -> float | None:
-    """Return the use at which a machine costs the same as the cloud over its lifetime; None if it never does.
+    """Return the utilization at which a machine costs the same as the cloud over its lifetime; None if it never does.
 
-    Both costs are linear in the use: `own at no use / (730 price - (own at full use - own at no use))`.
+    Both costs are linear in the utilization: `own at 0 / (730 * price - (own at 1 - own at 0))`.
 
     Raises:
         SpecError: the price is not positive. A retry cannot help.
     """
     unused_usd, used_usd = compute_own_usd_month(machine, 0), compute_own_usd_month(machine, 1)
-    # How much more the cost of the cloud grows than that of the machine, from no use to full use.
+    # How much more the cost of the cloud grows than that of the machine, from a utilization of 0 to 1.
     slope_usd = compute_cloud_usd_month(cloud_usd_per_h, 1) - (used_usd - unused_usd)
-    use = unused_usd / slope_usd if slope_usd > 0 else 2  # 2: never, because a use is at most 1
+    use = unused_usd / slope_usd if slope_usd > 0 else 2  # 2: never, because a utilization is at most 1
     return use if use <= 1 else None

@@ -42,7 +42,7 @@ class StepTime:
 
 
 def compute_ring_traffic(size_bytes: float, members: int, stage: int = 0) -> float:
-    """Return the bytes that each member of a ring sends in a step: `passes (n - 1) / n size`.
+    """Return the bytes that each member of a ring sends in a step: `passes * (n - 1) / n * size`.
 
     Source: Patarasuk and Yuan 2009 (Bandwidth optimal all-reduce algorithms); nccl-tests, doc/PERFORMANCE.md, has the
     same factor for an all-reduce. There are 2 passes, and 3 with ZeRO stage 3: Rajbhandari
@@ -87,7 +87,7 @@ def estimate_communication_s(
 
 
 def estimate_step(computation_s: float, communication_s: float, overlap: float = BACKWARD_SHARE) -> StepTime:
-    """Return the time of a step: `computation + max(0, communication - overlap computation)`.
+    """Return the time of a step: `computation + max(0, communication - overlap * computation)`.
 
     With an overlap of 0, the step is the sum of both; with 1, the larger one. The default is the backward pass, in
     which DistributedDataParallel sends gradients as they come (Li et al. 2020, section 3.2.3).
@@ -116,7 +116,7 @@ def compute_needed_bandwidth_gb_s(
     overlap: float = BACKWARD_SHARE,
     stage: int = 0,
 ) -> float:
-    """Return the bandwidth of a member for a scaling efficiency, GB/s: `traffic / (computation (overlap + 1 / e - 1))`.
+    """Return a member's bandwidth for a scaling efficiency, GB/s: `traffic / (computation * (overlap + 1 / e - 1))`.
 
     Source: `estimate_step`, solved for the bandwidth, without the latency. 0 if there is only one member.
 

@@ -11,7 +11,7 @@ MAX_DATA_GB = 1e12
 def compute_needed_throughput_gb_s(
     devices: int, batch: float, sample_bytes: float, step_s: float, use: float = 1.0
 ) -> float:
-    """Return the throughput that keeps devices busy, GB/s: `devices batch sample_bytes use / step_s`.
+    """Return the throughput that keeps devices busy, GB/s: `devices * batch * sample_bytes * use / step_s`.
 
     Source: MLPerf Storage. Its accelerators read a batch in the time of a step, and must compute for at least 90 % of
     the time (accelerator utilization, AU). Nothing is cached: each sample is read from the storage once an epoch.

@@ -157,7 +157,7 @@ def estimate_spot_cost(work_s: float, instances: int, spot_usd_per_h: float, int
 
 
 def compute_savings_plan_usd(on_demand_usd: float, saving: float) -> float:
-    """Return the cost of the same hours with a savings plan: `on demand (1 - saving)`, if the plan is fully used.
+    """Return the cost of the same hours with a savings plan: `on demand * (1 - saving)`, if the plan is fully used.
 
     Args:
         on_demand_usd: cost on demand, USD.

@@ -1,4 +1,4 @@
-"""Estimate the computation and the time of a training, and its use of the devices. Each formula names its source."""
+"""Estimate the computation, the time and the device utilization of a training. Each formula names its source."""
 
 from __future__ import annotations
 

@@ -28,10 +28,10 @@ from pipelines.features.columns import (
 from pipelines.features.dependencies import (
     find_columns,
     find_key_types,
-    list_changed_features,
     list_features_of_other_rows,
+    list_redefined_columns,
 )
-from pipelines.features.separation import separate_rows
+from pipelines.features.independent_rows import make_rows_independent
 from pipelines.lookups import Lookup
 from pipelines.online.declarations import name_group, require_lookups
 from pipelines.partitions import HOUR_COLUMN
@@ -61,7 +61,7 @@ def compile_features(dataset: Dataset, row_schema: pa.Schema, *, has_lookups: bo
             key=list(dataset.key),
             partition=dataset.partition,
             features=dict(dataset.features),
-            changed_features=list_changed_features(dataset, row_schema, looked_up),
+            changed_features=list_redefined_columns(dataset, row_schema, looked_up),
             features_of_other_rows=list_features_of_other_rows(dataset, row_schema),
             query=_compile_query(dataset, row_schema, ()),
             lookups=[_compile_lookup(dataset, lookup) for lookup in lookups],
@@ -112,15 +112,14 @@ def _compile_query(dataset: Dataset, row_schema: pa.Schema, lookups: Sequence[Lo
         needed_columns |= {"date", HOUR_COLUMN} if dataset.partition == "hour" else {"date"}
     columns = [name for name in row_schema.names if name in needed_columns]
     types = _find_duckdb_types(schema)
-    # SQL that computes each row as if it were the only one; None if DuckDB cannot do so.
-    separate_features = separate_rows(features, POSITION)
+    independent_features = make_rows_independent(features, POSITION)
     return Query(
         columns=columns,
         column_types=[types[name] for name in columns],
         sql=_write_sql(features.order_by(POSITION)),
         one_row_sql=_write_one_row_sql(_write_sql(features), columns, types),
         outputs=_build_output_schema(dataset, row_schema, computed_names, key_types),
-        separate_sql=None if separate_features is None else _write_sql(separate_features.order_by(POSITION)),
+        separate_sql=None if independent_features is None else _write_sql(independent_features.order_by(POSITION)),
     )
 
 

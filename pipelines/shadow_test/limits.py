@@ -17,7 +17,7 @@ class ShadowLimits(Spec):
     """Limits of a shadow: latency, errors, agreement with the champion, drift of scores, and paired metrics."""
 
     alpha: float = Field(default=0.05, gt=0, lt=0.5)
-    """Allowed probability that a check passes, or finds drift, wrongly."""
+    """Significance level of each check: the largest allowed probability that it passes, or finds drift, wrongly."""
     min_requests: Count = 500
     """Smallest number of requests that both versions answered. With fewer, the outcome is `undecided`."""
     max_error_increase: Share = 0.01

@@ -25,7 +25,7 @@ MIN_USD = 0.01
 MIN_WAIT_SHARE, MIN_WAIT_S = 0.2, 600
 """The advice names waits for instances that took at least this share of the jobs' time, and at least these seconds."""
 MIN_LOST_SHARE = 0.1
-"""The advice names interruptions that lost at least this share of the training time."""
+"""The advice names interruptions that undid at least this share of the training time."""
 
 Row = Mapping[str, Any]
 
@@ -46,7 +46,7 @@ def list_advice(
     for model in sorted({row["model"] or "" for row in recent_rows}):
         rows = [row for row in recent_rows if (row["model"] or "") == model]
         spot_rows = [row for row in jobs if (row["model"] or "") == model and row["spot"]]
-        sentences += _advise_on_jobs(f"model {model}" if model else "no model", rows, spot_rows)
+        sentences += _advise_on_jobs(f"of model {model}" if model else "without a model", rows, spot_rows)
     sentences += [*list_size_advice(jobs, now), *list_gpu_advice(jobs, now), *list_data_wait_advice(jobs, now)]
     sentences += list_endpoint_size_advice(endpoint_rows, fleets, now)
     return [*sentences, *_list_idle_endpoints(endpoint_rows, fleets)]
@@ -56,7 +56,7 @@ def _advise_on_jobs(subject: str, rows: Sequence[Row], spot_rows: Sequence[Row])
     """Yield the sentences about the jobs of a model.
 
     Args:
-        subject: the model, in words.
+        subject: which jobs, in words: "of model NAME" or "without a model".
         rows: its jobs of the last `DAYS` days.
         spot_rows: its jobs on spot instances, of any time.
     """
@@ -65,25 +65,27 @@ def _advise_on_jobs(subject: str, rows: Sequence[Row], spot_rows: Sequence[Row])
     saving_usd = sum(row["cost_usd"] for row in on_demand_rows) * saving_share
     if saving_usd >= MIN_USD:
         yield (
-            f"{len(on_demand_rows)} job(s) of {subject} in the last {DAYS} days ran on demand; on spot they would have "
-            f"cost about {format_usd(saving_usd)} less, if they saved {saving_share:.0%} as its spot jobs did."
+            f"{len(on_demand_rows)} job(s) {subject} in the last {DAYS} days ran on demand. On spot instances they "
+            f"would have cost about {format_usd(saving_usd)} less, if they saved {saving_share:.0%}, as the spot jobs "
+            f"{subject} did."
         )
     failed_rows = [row for row in rows if row["status"] == "Failed"]
     if (failed_usd := sum(row["cost_usd"] for row in failed_rows)) >= MIN_USD:
         yield (
-            f"{len(failed_rows)} job(s) of {subject} in the last {DAYS} days failed, and cost {format_usd(failed_usd)}."
+            f"{len(failed_rows)} job(s) {subject} in the last {DAYS} days failed, and cost {format_usd(failed_usd)}."
         )
     waiting_s, training_s, lost_s = (
         sum(row[name] or 0 for row in rows) for name in ("capacity_s", "training_s", "lost_s")
     )
     if waiting_s >= MIN_WAIT_S and waiting_s >= MIN_WAIT_SHARE * (waiting_s + training_s):
         yield (
-            f"Waits for instances took {waiting_s / (waiting_s + training_s):.0%} of the time of the jobs of {subject} "
+            f"Waits for instances took {waiting_s / (waiting_s + training_s):.0%} of the time of the jobs {subject} "
             f"in the last {DAYS} days, {waiting_s / HOUR_S:.1f} h: other instance types may be available sooner."
         )
     if training_s and lost_s >= MIN_LOST_SHARE * training_s:
         yield (
-            f"Interruptions lost {lost_s / training_s:.0%} of the training time of {subject} in the last {DAYS} days: "
+            f"Interruptions undid {lost_s / training_s:.0%} of the training time of the jobs {subject} in the last "
+            f"{DAYS} days: "
             f"{_advise_on_checkpoints([row for row in rows if row['spot']], lost_s)}"
         )
 
@@ -92,11 +94,12 @@ def _advise_on_checkpoints(rows: Sequence[Row], lost_s: float) -> str:
     """Return when more frequent checkpoints are worthwhile. `rows` has only jobs on spot: no others are interrupted."""
     training_s, interruptions = (sum(row[name] or 0 for row in rows) for name in ("training_s", "interruptions"))
     if not training_s or not interruptions:
-        return "more frequent checkpoints would lose less."
+        return "saving checkpoints more often would reduce the loss."
     save_s = compute_worthwhile_save_s(lost_s / interruptions, training_s / interruptions)
     return (
-        f"one came every {training_s / interruptions / HOUR_S:.1f} h, and undid {lost_s / interruptions / 60:.0f} min "
-        f"on average. More frequent checkpoints would lose less, if one takes less than {save_s:.0f} s."
+        f"there was one every {training_s / interruptions / HOUR_S:.1f} h of training, and each undid "
+        f"{lost_s / interruptions / 60:.0f} min on average. Saving checkpoints more often would reduce the loss, if a "
+        f"save takes less than {save_s:.0f} s."
     )
 
 

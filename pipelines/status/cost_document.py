@@ -115,7 +115,7 @@ def _allocate_rows(rows: Sequence[Row], data: PassData) -> tuple[Sequence[Row], 
     """Add to each row who pays, and the part of its cost that the stated commitments cover.
 
     Returns:
-        The rows, and the use of the commitments; None if params.yaml states no commitment.
+        The rows, and the utilization of the commitments; None if params.yaml states no commitment.
     """
     policy = _load_policy()
     if policy.commitments:

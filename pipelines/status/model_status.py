@@ -45,7 +45,7 @@ class ModelStatus:
     health: Health
     """The most serious finding, in a word."""
     reason: str
-    """Details of the finding; empty for `ok`."""
+    """Details of the finding, in a sentence; empty for `ok`."""
     champion: str
     """Version that is champion; empty if there is none."""
     champion_since: dt.datetime | None
@@ -137,9 +137,9 @@ def _judge_health(state: State, history: loop_events.History, drift: DriftState 
     if last and last.kind is loop_events.Kind.ENDED and last.outcome == "failed":
         return "failed", f"the training {last.run} failed"
     if last and last.kind is loop_events.Kind.HELD_BACK and last.alert:
-        return "held back", f"trainings are held back by {last.guard}: {last.why}"
+        return "held back", f"the guard {last.guard} holds trainings back: {last.why}"
     if drift and drift.outcome == "drift":
-        return "drift", f"up to {drift.day}: {drift.reasons}"
+        return "drift", f"in the window up to {drift.day}: {drift.reasons}"
     return "ok", ""
 
 

@@ -17,7 +17,7 @@ from pipelines.status.texts import shorten
 from pipelines.status.timeline import map_as_of
 from pipelines.window import DAY
 
-NO_FORECAST = "section budget of the parameters lacks region, instance_types or max_run_s"
+NO_FORECAST = "the section budget of the parameters lacks region, instance_types or max_run_s"
 
 
 @dataclass(frozen=True)

@@ -61,7 +61,7 @@ def watch(interval_s: float) -> None:
 
 
 def _write_running_jobs(writer: RunningJobsWriter) -> None:
-    """Write the jobs that run, if somebody looks at the page."""
+    """Write the jobs that run, if somebody visits the page."""
     with suppress(OSError):  # a full disk is reported where the other documents are written
         if _is_requested():
             writer.write_if_due()

@@ -105,7 +105,7 @@ def run(spec: PromoteSpec) -> PromoteResult:
     if event is None:
         return _make_result(spec, spec.version, changed=False, reason="it was champion already")
     cause = "forced" if event.evidence["forced"] else "it passed"
-    reason = f"{cause}; it replaces {_name_champion(event.from_version)}"
+    reason = f"{cause}; it replaces {_describe_champion(event.from_version)}"
     return _make_result(spec, event.from_version, changed=True, reason=reason)
 
 
@@ -165,8 +165,8 @@ class _Promotion:
         # A backfill compares with the champion of the candidate's own as_of, which may not be today's champion.
         if not spec.backfill and verdict_champion != state.champion:
             yield (
-                f"it was judged against {_name_champion(verdict_champion)}, but {_name_champion(state.champion)} is "
-                "champion now: run the gate again"
+                f"it was judged against {_describe_champion(verdict_champion)}, but "
+                f"{_describe_champion(state.champion)} is champion now: run the gate again"
             )
         judgement = state.judgements.get(spec.version)
         if judgement and judgement.kind is Kind.REJECTED:
@@ -175,7 +175,7 @@ class _Promotion:
             yield f"{state.blocked_versions[spec.version]} (to promote it nevertheless, give --force and --why)"
 
 
-def _name_champion(version: str) -> str:
+def _describe_champion(version: str) -> str:
     return f"version {version}" if version else "no champion"
 
 
@@ -185,12 +185,12 @@ def _tag_without_promoting(
     """Tag the version with the champion that it would have replaced, unless it is champion itself."""
     from pipelines.registry.versions import WOULD_PROMOTE_TAG
 
-    champion, verdict_champion = registry.find_champion(spec.model), str(verdict.get("champion", "")) or "none"
+    champion, replaced_version = registry.find_champion(spec.model), str(verdict.get("champion", ""))
     champion_version = str(champion.version) if champion else ""
     if champion_version == spec.version:
         return _make_result(spec, champion_version, changed=False, reason="it was champion already")
-    registry.set_tags(spec.model, spec.version, {WOULD_PROMOTE_TAG: verdict_champion})
-    reason = f"it passed, and would be champion after {verdict_champion}, but {obstacle}"
+    registry.set_tags(spec.model, spec.version, {WOULD_PROMOTE_TAG: replaced_version or "none"})
+    reason = f"it passed, and would have replaced {_describe_champion(replaced_version)}, but {obstacle}"
     return _make_result(spec, champion_version, changed=False, reason=reason)
 
 
@@ -209,7 +209,7 @@ def _make_result(spec: PromoteSpec, previous_champion: str, *, changed: bool, re
 
 
 def _read_passing_verdict(spec: PromoteSpec, version: ModelVersion) -> dict[str, Any]:
-    """Read the last verdict on the version; refuse a version that did not pass, unless a person has to decide."""
+    """Read the last verdict on the version; refuse a version that did not pass, unless a person may approve it."""
     from pipelines.registry.verdicts import read_current_verdict
 
     verdict = read_current_verdict(spec.verdict, version)

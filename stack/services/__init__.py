@@ -1,1 +1,1 @@
-"""The services of the embedded stack: their commands, their environment, and how they are started and stopped."""
+"""The services of the embedded stack: their command lines, their environment, and how they are started and stopped."""

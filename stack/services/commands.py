@@ -1,4 +1,4 @@
-"""Build the commands of the stack's services, and write Airflow's keys and password."""
+"""List the stack's services with their command lines, and write Airflow's keys and password."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _FERNET_BYTES = 32
 
 
 class Service(BaseModel):
-    """A service, or a command that prepares one."""
+    """A process that the supervisor starts: a server, or a preparation that runs once, such as `airflow db migrate`."""
 
     name: str
     argv: list[str]
     runs_once: bool = False
-    """Whether the command ends by itself, with exit code 0, before the next service starts."""
+    """Whether the process ends by itself. The services after it start once it has ended with exit code 0."""
     starts_after: str = ""
     """Name of a service that has to answer before each start of this one; empty if there is none."""
 

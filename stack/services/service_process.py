@@ -18,7 +18,7 @@ class ServiceProcess:
     """One service of a running stack.
 
     Args:
-        service: the command.
+        service: the service to run.
         log: the file that gets the output of all starts.
         environment: the variables that all services have.
         folder: the working folder.
@@ -26,7 +26,7 @@ class ServiceProcess:
 
     Attributes:
         has_answered: whether the service has answered since its last start.
-        is_done: whether a command that runs once has succeeded.
+        is_done: whether a service that runs once has succeeded.
     """
 
     def __init__(
@@ -79,8 +79,8 @@ class ServiceProcess:
             self.has_answered = self._is_answering()
             self._checked_at = time.monotonic()
 
-    def take_exit_code(self) -> int | None:
-        """Return the exit code if the process has ended since the last call, else None."""
+    def poll_exit_code(self) -> int | None:
+        """Return the exit code once after the process has ended, else None."""
         code = self._child.poll() if self._child is not None else None
         if code is not None:
             self._child = None
@@ -90,7 +90,7 @@ class ServiceProcess:
     def plan_restart(self, exit_code: int) -> float | None:
         """Return the seconds until the next start; None if the service must not start again.
 
-        A command that runs once starts again only if a signal ended it: otherwise another start would fail, too.
+        A service that runs once starts again only if a signal ended it. After an error, another start would fail, too.
         """
         running_s = time.monotonic() - self._started_at
         has_failed = self.service.runs_once and exit_code > 0

@@ -79,7 +79,7 @@ class Supervisor:
         """Do what is next for a service: handle its end, start it, or check its health."""
         if self._has_to_stop():
             return
-        code = process.take_exit_code()
+        code = process.poll_exit_code()
         if code is not None:
             self._handle_end(process, code)
         elif process.is_due and self._may_start(process):
@@ -88,7 +88,7 @@ class Supervisor:
             process.check_health()
 
     def _may_start(self, process: ServiceProcess) -> bool:
-        """Return whether all commands before the service are done, and the service that it needs has answered."""
+        """Return whether earlier services that run once are done, and the service that this one needs has answered."""
         for earlier_process in self.processes.values():
             if earlier_process is process:
                 break

@@ -76,7 +76,7 @@ class FeatureGroupsBackend(EndpointsBackend):
         self._feature_groups.delete(self._owner, self.find_group(name).name)
 
     def save_group(self, group: FeatureGroup) -> None:
-        """Store a group and its tags."""
+        """Store a group with its tags, in place of what is stored."""
         self._feature_groups.save(self._owner, group)
 
     def _get_resource_from_arn(self, arn: str) -> Any:

@@ -97,7 +97,7 @@ class QuotaPlanner:
         return self._plan
 
     def _start_within_limit(self, name: str) -> None:
-        """Start the jobs of a share that borrow nothing. If there is no room for one, take back lent instances."""
+        """Start the next jobs of a share that borrow no instance. If there is no room, take back lent instances."""
         queue = self._queues[name]
         while queue and self._is_within_limit(queue[0]):
             if not self._start(queue[0]):
@@ -210,8 +210,8 @@ def _rank_victim(job: QueueJob) -> tuple[int, float]:
     return job.priority, -job.started_s
 
 
-def sort_quota(waiting: Sequence[QueueJob]) -> list[QueueJob]:
-    """Return the waiting jobs of a queue with quota shares in the order of dispatch, if each share has room.
+def sort_by_share(waiting: Sequence[QueueJob]) -> list[QueueJob]:
+    """Return the waiting jobs of a queue with quota shares in the order in which they start, if each share has room.
 
     Among the first jobs of all shares, the one that was submitted first is next.
     """

@@ -113,12 +113,12 @@ class AsyncInvocations:
         if endpoint is None:
             return self.discard(*key)
         fleet = endpoint.fleet
-        instances = 0 if fleet is None else sum(map(fleet.count_ready, fleet.plan.production_variants))
+        instances = 0 if fleet is None else sum(map(fleet.count_ready, fleet.config.production_variants))
         with self._lock:
             queue = self._queues.get(key, deque())
             if is_backlog_due:
                 self._metrics.record_backlog(*key, len(queue) + self._running_counts[key], instances)
-            limit = 0 if fleet is None else instances * fleet.plan.async_concurrency
+            limit = 0 if fleet is None else instances * fleet.config.async_concurrency
             # An expired request needs no instance: it gets an error.
             expired_requests = [request for request in queue if request.is_expired]
             for request in expired_requests:

@@ -1,4 +1,4 @@
-"""Start the instances of one plan of an endpoint, choose one for each request, and replace those that end.
+"""Start the instances of one configuration of an endpoint, choose one for each request, and replace those that end.
 
 An instance of a serverless variant answers one request at a time. If no instance is idle, a request starts one more, up
 to one for each core. A standby process is used first, if there is one. An instance that is idle for long is stopped.
@@ -19,7 +19,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from drydock.endpoints.instances.fleet_options import FleetOptions, FleetStopped, VariantBusy
 from drydock.endpoints.instances.instance import Instance
 from drydock.endpoints.instances.standbys import Standbys
-from drydock.endpoints.records import Plan, Variant
+from drydock.endpoints.records import ServedConfig, Variant
 from drydock.errors import JobFailed
 
 log = logging.getLogger(__name__)
@@ -39,15 +39,15 @@ DEPLOYMENT_NICENESS = 10
 
 
 class Fleet:
-    """The instances of all variants of one plan. Safe for several threads.
+    """The instances of all variants of one configuration. Safe for several threads.
 
     Args:
-        plan: The plan.
-        options: How the plan's instances are started and stopped.
+        config: The configuration.
+        options: How its instances are started and stopped.
     """
 
-    def __init__(self, plan: Plan, options: FleetOptions) -> None:
-        self.plan, self._options = plan, options
+    def __init__(self, config: ServedConfig, options: FleetOptions) -> None:
+        self.config, self._options = config, options
         self._condition = threading.Condition()
         self._scale_lock = threading.Lock()
         self._prepare_lock = threading.Lock()
@@ -61,10 +61,10 @@ class Fleet:
         self.standbys = Standbys(options.create_instance)
 
     def scale(self, share: float = 1.0, *, starts_serverless: bool = False) -> None:
-        """Start and stop instances until each variant has the number that the plan says, or a share of it, rounded up.
+        """Start and stop instances until each variant has its configured number, or a share of it, rounded up.
 
         Args:
-            share: The share, more than 0: a variant that has instances in the plan gets at least one.
+            share: The share, more than 0: a variant that has instances in the configuration gets at least one.
             starts_serverless: Whether each serverless variant gets an instance now, which shows that its model loads.
 
         Raises:
@@ -72,7 +72,7 @@ class Fleet:
         """
         with self._scale_lock:
             surplus_instances, missing_variants = [], []
-            for variant in self.plan.variants:
+            for variant in self.config.variants:
                 instances = [instance for instance in self._instances if instance.variant is variant]
                 count = math.ceil(variant.count * share - ROUNDING)
                 count = max(count, 1) if variant.serverless and starts_serverless else count
@@ -97,7 +97,7 @@ class Fleet:
 
     def choose_variant(self) -> Variant:
         """Return a production variant at random, by weight."""
-        variants = self.plan.production_variants
+        variants = self.config.production_variants
         return random.choices(variants, [variant.weight for variant in variants])[0]  # noqa: S311  no secret
 
     @contextlib.contextmanager

@@ -18,7 +18,7 @@ class MachinesRequest:
     price_usd: Annotated[float, typer.Option(help="Price of a machine, with network and installation, USD.")]
     power_kw: Annotated[float, typer.Option(help="Power of a machine in use, kW.")]
     cloud_usd_per_h: Annotated[float, typer.Option(help="Price of the instances that do the same, USD an hour.")]
-    use: Annotated[float, typer.Option(help="Share of the hours in which it computes.")] = 0.5
+    use: Annotated[float, typer.Option(help="Utilization: share of the hours in which it computes.")] = 0.5
     lifetime_months: Annotated[float, typer.Option(help="Months until it is replaced.")] = 48
     idle_kw: Annotated[float, typer.Option(help="Its power when it is not used, kW.")] = 0
     pue: Annotated[float, typer.Option(help="Power of the building / that of its machines.")] = 1.5
@@ -29,7 +29,7 @@ class MachinesRequest:
 
 
 def calculate_machines(request: MachinesRequest) -> Report:
-    """Calculate when machines of one's own cost less than the cloud: payback, and the use at which both cost the same.
+    """Calculate when machines of one's own cost less than the cloud: payback, and break-even utilization.
 
     Example: python -m pipelines calculate machines --price-usd 300000 --power-kw 10.2 --cloud-usd-per-h 98.32
     --use 0.6 --staff-usd-month 4000
@@ -53,10 +53,10 @@ def calculate_machines(request: MachinesRequest) -> Report:
     cloud_usd = own.compute_cloud_usd_month(request.cloud_usd_per_h, request.use)
     report.add("cloud, a month", cloud_usd, "USD", "cloud_month")
     report.add("payback", payback, "months", "payback")
-    report.add("use at break-even", break_even_use, "share of the hours", "machine_break_even")
+    report.add("utilization at break-even", break_even_use, "share of the hours", "machine_break_even")
     report.notes.append(_describe_payback(payback, request.lifetime_months))
     if break_even_use is None:
-        report.notes.append("Over its lifetime, it never costs less than the cloud, whatever its use.")
+        report.notes.append("Over its lifetime, it never costs less than the cloud, whatever its utilization.")
     report.notes.append("Interest and falling prices are not counted.")
     return report
 

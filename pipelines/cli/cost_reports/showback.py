@@ -42,7 +42,7 @@ def read_reserved_rows() -> tuple[Rows, Rows, Coverage | None]:
     """Read all rows as `read_allocated_rows`, and add to each the cost that the stated commitments cover.
 
     Returns:
-        The rows of jobs, those of endpoints, and the use of the commitments; None if params.yaml states none.
+        The rows of jobs, those of endpoints, and the utilization of the commitments; None if params.yaml states none.
 
     Raises:
         SpecError: section `showback` of params.yaml is not valid. A retry cannot help.
@@ -75,9 +75,9 @@ def build_showback(
         endpoint_rows: rows of endpoints to report.
         keys: grouping keys.
         all_rows: all rows of both ledgers.
-        coverage: the use of the stated commitments; None if none is stated.
-        month: month, YYYY-MM, whose anomalies and use of commitments are reported; empty: the anomalies of the last
-            weeks, and the use in all months.
+        coverage: the utilization of the stated commitments; None if none is stated.
+        month: month, YYYY-MM, whose anomalies and utilization of commitments are reported; empty: the anomalies of the
+            last weeks, and the utilization in all months.
 
     Raises:
         DataError: a row of a ledger is damaged. A retry cannot help.

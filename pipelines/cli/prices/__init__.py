@@ -36,11 +36,11 @@ def refresh(
     If there is a table of today already, its prices of other regions are kept. The command needs these permissions:
     pricing:GetProducts, ec2:DescribeSpotPriceHistory and savingsplans:DescribeSavingsPlansOfferingRates.
     """
-    from pipelines.costs.price_sources.price_refresh import refresh_prices, write_prices
+    from pipelines.costs.price_sources.price_refresh import request_prices, write_prices
 
     refuse_empty_options(context)
     path = require_target("--out", out) if out else None
-    table = refresh_prices(list_regions(regions), days, dt.datetime.now(dt.UTC).date())
+    table = request_prices(list_regions(regions), days, dt.datetime.now(dt.UTC).date())
     path = write_prices(table, path)
     for group in table.prices:
         plan_count = sum(len(prices) for prices in group.savings_plan_usd_per_hour.values())

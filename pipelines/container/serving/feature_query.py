@@ -15,7 +15,7 @@ ROWS = "request_rows"
 """View of the rows, which the SQL reads."""
 POSITION = "leeway.position"
 """Column with the number of a row in its request: the features have the order of the request."""
-ONE_ROW, MANY_ROWS, SEPARATE_ROWS = "one_row", "many_rows", "separate_rows"
+ONE_ROW, MANY_ROWS, INDEPENDENT_ROWS = "one_row", "many_rows", "independent_rows"
 """Names of the prepared statements: for one row, for many rows of one request, and for rows of several requests."""
 MEMORY_LIMIT = "1GiB"
 """Largest memory of DuckDB, which must not write to the disk instead."""
@@ -70,7 +70,7 @@ class FeatureQuery:
         connection.execute(f"PREPARE {ONE_ROW} AS {query.one_row_sql}")
         connection.execute(f"PREPARE {MANY_ROWS} AS {query.sql}")
         if query.separate_sql:
-            connection.execute(f"PREPARE {SEPARATE_ROWS} AS {query.separate_sql}")
+            connection.execute(f"PREPARE {INDEPENDENT_ROWS} AS {query.separate_sql}")
 
     def compute(self, values: Mapping[str, Sequence[Any]], count: int) -> pa.Table:
         """Return the outputs of the query for the rows of a request, in the order of the rows.
@@ -87,13 +87,13 @@ class FeatureQuery:
             return self._run(lambda: self._compute_one_row(values), count)
         return self._run(lambda: self._compute_many_rows(MANY_ROWS, values, count), count)
 
-    def compute_separately(self, values: Mapping[str, Sequence[Any]], count: int) -> pa.Table:
+    def compute_independently(self, values: Mapping[str, Sequence[Any]], count: int) -> pa.Table:
         """Return the outputs of the query for rows of several requests.
 
         The outputs of each row are byte-identical to the outputs of this row alone. The query must have
         `separate_sql`. Args and errors: see `compute`.
         """
-        return self._run(lambda: self._compute_many_rows(SEPARATE_ROWS, values, count), count)
+        return self._run(lambda: self._compute_many_rows(INDEPENDENT_ROWS, values, count), count)
 
     def _run(self, compute: Callable[[], pa.Table], count: int) -> pa.Table:
         """Return the result of the argument `compute`, which must have `count` rows. Errors: see method `compute`."""
@@ -111,7 +111,7 @@ class FeatureQuery:
         Raises:
             duckdb.Error: DuckDB cannot run the SQL. A retry cannot help.
         """
-        for statement in (MANY_ROWS, SEPARATE_ROWS) if self._query.separate_sql else (MANY_ROWS,):
+        for statement in (MANY_ROWS, INDEPENDENT_ROWS) if self._query.separate_sql else (MANY_ROWS,):
             self._compute_many_rows(statement, {name: [] for name in self.columns}, 0)
 
     def _compute_one_row(self, values: Mapping[str, Sequence[Any]]) -> pa.Table:

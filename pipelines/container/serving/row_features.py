@@ -144,7 +144,7 @@ class RowFeatures:
         }
         partition_starts = list(chain.from_iterable(rows.partition_starts for rows in requests))
         rows = CheckedRows(values, sum(rows.count for rows in requests), partition_starts)
-        return self._add_key(rows, self._query.compute_separately(values, rows.count))
+        return self._add_key(rows, self._query.compute_independently(values, rows.count))
 
     def look_up(self, rows: ComputedRows) -> LookupResult | None:
         """Look up the features that are not computed from the rows. Several threads may call this at a time."""

@@ -39,7 +39,7 @@ class RowArrays:
 
 
 class ParquetRows:
-    """The rows of all Parquet files of a channel.
+    """The rows of all Parquet files of a channel: a `Source` whose blocks and parts are the row groups.
 
     Whole row groups are read. At most one buffer of shuffled rows and one row group are in memory. All files have the
     same columns and types.
@@ -118,7 +118,7 @@ class ParquetRows:
             except READ_ERRORS as error:
                 raise DataError(f"row group {group} of {path.name} cannot be read: {error}.", _REWRITE_HINT) from None
             _check_row_count(table, len(positions), path, group)
-            is_selected = positions >= 0
+            is_selected = positions >= 0  # -1: the row is not selected
             for name, array in values.items():
                 if name not in arrays:
                     arrays[name] = np.empty((selection.count, *array.shape[1:]), array.dtype)
@@ -187,15 +187,15 @@ def _find_types(path: Path, schema: pa.Schema, names: Sequence[str]) -> dict[str
     for name in names:
         if name not in schema.names:
             raise DataError(f"{path.name} has no column {name}.", f"It has {', '.join(schema.names)}.")
-        kind = schema.field(name).type
-        value_kind = kind.value_type if pa.types.is_fixed_size_list(kind) else kind
-        is_number = pa.types.is_integer(value_kind) or pa.types.is_floating(value_kind)
-        if not (is_number or pa.types.is_boolean(value_kind)):
+        column_type = schema.field(name).type
+        value_type = column_type.value_type if pa.types.is_fixed_size_list(column_type) else column_type
+        is_number = pa.types.is_integer(value_type) or pa.types.is_floating(value_type)
+        if not (is_number or pa.types.is_boolean(value_type)):
             raise DataError(
-                f"the column {name} of {path.name} is of type {kind}, which is not a number.",
+                f"the column {name} of {path.name} is of type {column_type}, which is not a number.",
                 "Name the columns to read, or write this one as numbers or as lists of fixed size.",
             )
-        types[name] = str(kind)
+        types[name] = str(column_type)
     return types
 
 

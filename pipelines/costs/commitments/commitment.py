@@ -1,10 +1,10 @@
-"""Compute the commitment with the lowest cost for a series of hours, and what it costs if use falls.
+"""Compute the commitment with the lowest cost for a series of hours, and what it costs if usage falls.
 
-With a savings plan, each hour costs the commitment C, whether it is used or not. C covers use that costs C / (1 - d)
-on demand, where d is the discount; the use above this is paid on demand. So an hour whose use costs u on demand costs
-C + max(0, u - C / (1 - d)). The sum over hours is lowest where the covered use is the d-quantile of the hours' use: the
-newsvendor problem (Arrow, Harris & Marschak 1951, Econometrica 19). AWS, Savings Plans user guide, "How Savings Plans
-apply to your usage": a commitment is per hour, and the part that an hour does not use is lost.
+With a savings plan, each hour costs the commitment C, whether it is used or not. C covers usage that costs C / (1 - d)
+on demand, where d is the discount; the usage above this is paid on demand. So an hour whose usage costs u on demand
+costs C + max(0, u - C / (1 - d)). The sum over hours is lowest where the covered usage is the d-quantile of the hours'
+usage: the newsvendor problem (Arrow, Harris & Marschak 1951, Econometrica 19). AWS, Savings Plans user guide, "How
+Savings Plans apply to your usage": a commitment is per hour, and the part that an hour does not use is lost.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ class Commitment:
         discount: discount of the plan, 0 to 1.
         hours: number of hours from which the commitment was chosen.
         outcome: what the commitment would have cost in these hours.
-        fall: share by which use falls in `outcome_if_use_falls`, 0 to 1.
-        outcome_if_use_falls: what the commitment would have cost if the use of each hour had been lower by `fall`.
-        break_even_fall: share by which the use of each hour may fall until the plan saves nothing, 0 to 1; None
+        fall: share by which usage falls in `outcome_if_use_falls`, 0 to 1.
+        outcome_if_use_falls: what the commitment would have cost if the usage of each hour had been lower by `fall`.
+        break_even_fall: share by which the usage of each hour may fall until the plan saves nothing, 0 to 1; None
             without a commitment.
         backtest: what the best commitment of the first half of the hours would have cost in the second half.
     """

@@ -3,8 +3,8 @@
 The rules are those of AWS: Savings Plans user guide, "Understanding how Savings Plans apply to your AWS usage",
 https://docs.aws.amazon.com/savingsplans/latest/userguide/sp-applying.html.
 
-- A commitment is per hour. Use is charged against it at the plan's rates; the rest of the use is paid on demand.
-- A commitment covers first the use with the highest saving, in percent; of equal savings, the lowest rate of the plan.
+- A commitment is per hour. Usage is charged against it at the plan's rates; the rest of the usage is paid on demand.
+- A commitment covers first the usage with the highest saving in percent; of equal savings, the lowest rate of the plan.
 - It never covers spot instances or serverless endpoints. The part of it that an hour does not use is lost.
 
 AWS says nothing about jobs with the same saving and the same rate: here, the same share of each is covered. AWS applies
@@ -105,10 +105,10 @@ def cover_costs(
 
 
 def cover_hour(uses: Sequence[UncoveredUse], usd_h: float) -> tuple[dict[int, float], float]:
-    """Apply a commitment to the use of an hour.
+    """Apply a commitment to the usage of an hour.
 
     Args:
-        uses: use that the plan covers.
+        uses: usage that the plan covers.
         usd_h: commitment of the hour, USD.
 
     Returns:

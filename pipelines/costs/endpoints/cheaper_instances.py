@@ -12,7 +12,7 @@ from pipelines.costs.usage.task_jobs import MIN_USD
 from pipelines.instances.catalogue import find_instance
 
 UNUSED_PERCENT = 5.0
-"""Mean use of a GPU, percent, up to which a type without a GPU is suggested."""
+"""Mean utilization of a GPU, percent, up to which a type without a GPU is suggested."""
 MAX_CHOICES = 2
 """Largest number of choices in a sentence: a sentence on Leeway's page has at most 500 characters."""
 
@@ -20,11 +20,11 @@ MAX_CHOICES = 2
 def list_cheaper_instances(evidence: VariantEvidence) -> list[str]:
     """List clauses of a sentence, each with instances that would be enough and the saving, the largest saving first.
 
-    The use of the variant must be known.
+    The utilization of the variant must be known.
     """
     choices: list[tuple[float, str]] = []  # saved share of the cost; text, with {} where the saving is inserted
     if other := _find_type(evidence):
-        target = ", if the target of its scaling is measured again for it" if evidence.is_scaled else ""
+        target = ", if the target value of its scaling policy is measured again on it" if evidence.is_scaled else ""
         choices.append((1 - other.price_share, f"{other.describe()} fits{{}}{target}"))
     if other := _find_type_without_gpu(evidence):
         condition = ", if the model answers fast enough without a GPU"

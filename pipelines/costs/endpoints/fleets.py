@@ -79,7 +79,7 @@ def compute_serverless_usd_h(price_usd_h: float, memory_mb: int, load: float) ->
     return price_usd_h * memory_mb / MB_PER_GB * load
 
 
-def measure_instances(begin: dt.datetime, end: dt.datetime, count: int, changes: Iterable[CountChange]) -> Usage:
+def compute_instance_usage(begin: dt.datetime, end: dt.datetime, count: int, changes: Iterable[CountChange]) -> Usage:
     """Compute the instance hours between two moments.
 
     Args:

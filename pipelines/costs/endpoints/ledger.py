@@ -24,7 +24,7 @@ from pipelines.lake.month_table import MonthTable, TableVersion, get_month
 
 TABLE = "endpoint_costs"
 OBSERVED_COLUMN = "observed_h"
-"""The column with the hours for which the use of the instances' CPU is known."""
+"""The column with the hours for which the utilization of the instances' CPU is known."""
 _MOMENT, _TEXT = pa.timestamp("us", tz="UTC"), pa.string()
 SCHEMA = pa.schema(
     [
@@ -45,7 +45,7 @@ SCHEMA = pa.schema(
         *((name, pa.float64()) for name in ("zero_h", "saved_usd")),
         # What the instances used, percent: cpu_peak, cpu_mean ... Null if it is not known.
         *((name, pa.float64()) for name in COLUMNS),
-        (OBSERVED_COLUMN, pa.float64()),  # null if the use was not read: serverless variants, and old rows
+        (OBSERVED_COLUMN, pa.float64()),  # null if the utilization was not read: serverless variants, and old rows
         ("scaled", pa.bool_()),  # whether Application Auto Scaling changes the number of instances; null: not known
     ]
 )
@@ -124,10 +124,10 @@ def build_row(
     Args:
         fleet: the fleet.
         period: beginning and end.
-        usage: what the fleet used in the period.
+        usage: instance hours and requests of the fleet in the period.
         price: price of an instance per hour, or of an hour of work with 1 GB of memory.
         is_running: whether the fleet still ran at the end.
-        resource_use: columns with the use of the instances, each with its value; None: the use was not read.
+        resource_use: columns with the utilization of the instances, each with its value; None: it was not read.
         is_scaled: whether the number of instances is scaled automatically; None: not known.
     """
     busy_gb_h = usage.busy_s * fleet.memory_mb / MB_PER_GB / HOUR_S

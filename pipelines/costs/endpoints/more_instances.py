@@ -30,10 +30,12 @@ def describe_larger_type(evidence: VariantEvidence, resource: Literal["memory", 
 def describe_more_instances(evidence: VariantEvidence) -> str:
     """Describe more instances, by the factor `LARGER_FACTOR`, and their extra cost in a year.
 
-    If the number is scaled automatically, describe a lower target instead.
+    If the number is scaled automatically, describe a lower target value of the scaling policy instead.
     """
     if evidence.is_scaled:
-        return "a lower target of its scaling, or a larger maximum if that is reached, adds instances earlier"
+        return (
+            "a lower target value of its scaling policy, or a larger maximum if that is reached, adds instances earlier"
+        )
     count = math.ceil(LARGER_FACTOR * evidence.count)
     usd_h = (count - evidence.count) * evidence.rows[-1]["price_usd_h"]
     return f"{count} instances in place of {evidence.count} cost {format_usd(usd_h * 24 * YEAR_DAYS)} more a year"

@@ -75,9 +75,11 @@ def _find_reason(evidence: VariantEvidence) -> str:
     """Return why a variant cannot be judged; empty if it can be."""
     if unknown_resources := evidence.unknown_resources:
         names = " and ".join(LABELS[name] for name in unknown_resources)
-        return f"CloudWatch has no value of the use of its {names}"
+        return f"CloudWatch has no value of the utilization of its {names}"
     if evidence.observed_h < MIN_OBSERVED_H:
-        return f"its use is known for {math.floor(evidence.observed_h)} of the {MIN_OBSERVED_H} hours that this takes"
+        return (
+            f"its utilization is known for only {math.floor(evidence.observed_h)} of the {MIN_OBSERVED_H} hours needed"
+        )
     return ""
 
 
@@ -89,14 +91,14 @@ def _advise_cheaper(evidence: VariantEvidence) -> Iterator[str]:
         unused_share = 1 - evidence.compute_mean("gpu") / 100 / gpus
         if unused_share * evidence.cost_usd >= MIN_USD:
             choices = [
-                f"more requests or models on it would use more; the rest cost {evidence.describe_amount(unused_share)}"
+                f"more requests or models would use its idle part, which cost {evidence.describe_amount(unused_share)}"
             ]
     if choices:
         yield f"{evidence.describe()} {_describe_use(evidence)}: {'; or '.join(choices)}."
 
 
 def _describe_use(evidence: VariantEvidence) -> str:
-    """Describe the use: "used at most 10% (mean 4%) of its 8 vCPUs and ...", with the evidence."""
+    """Describe the utilization: "used at most 10% (mean 4%) of its 8 vCPUs and ...", with the evidence."""
     size, uses = evidence.size, []
     gpus = f"its {size.gpus} GPUs" if size.gpus > 1 else "its GPU"
     names = {"cpu": f"its {size.vcpus} vCPUs", "memory": "its memory", "gpu": gpus}

@@ -23,11 +23,11 @@ Row = Mapping[str, Any]
 
 
 def summarize_endpoint_use(rows: Sequence[Row]) -> dict[str, Any]:
-    """Summarize the use of endpoints.
+    """Summarize the utilization of the instances of endpoints.
 
     Returns:
-        `observed_h`, the hours for which the use of the CPU is known; for each resource `RESOURCE_peak` and
-        `RESOURCE_mean`, percent, over the rows whose use is known; None if there is none.
+        `observed_h`, the hours for which the utilization of the CPU is known; for each resource `RESOURCE_peak` and
+        `RESOURCE_mean`, percent, over the rows whose utilization is known; None if there is none.
     """
     summary: dict[str, Any] = {OBSERVED_COLUMN: sum(row[OBSERVED_COLUMN] or 0.0 for row in rows)}
     for resource in RESOURCES:
@@ -38,7 +38,7 @@ def summarize_endpoint_use(rows: Sequence[Row]) -> dict[str, Any]:
 
 
 def compute_mean_use(rows: Iterable[Row], name: str) -> float | None:
-    """Compute the mean use of a resource, percent, weighted by observed instance hours; None if it is not known.
+    """Compute the mean utilization of a resource, percent, weighted by observed instance hours; None if not known.
 
     The weight of a row includes at least one instance, even if none ran for a part of its period.
 
@@ -53,14 +53,14 @@ def compute_mean_use(rows: Iterable[Row], name: str) -> float | None:
 
 
 def build_endpoint_use_table(groups: Sequence[Row], keys: Sequence[str], total: Row) -> Table:
-    """Build the table of the use of the instances of endpoints.
+    """Build the table of the utilization of the instances of endpoints.
 
     Args:
         groups: groups of rows, summed up with `summarize_endpoint_use`.
         keys: grouping keys.
         total: summary of all rows.
     """
-    table = Table(title="Use of the instances of endpoints", caption=CAPTION, caption_justify="left")
+    table = Table(title="Utilization of the instances of endpoints", caption=CAPTION, caption_justify="left")
     fill_table(table, HEADINGS, keys, [*groups, total], _format_cells)
     return table
 

@@ -1,4 +1,4 @@
-"""Collect what is known of the use of an endpoint's variant since it has its present instances."""
+"""Collect what is known of the utilization of an endpoint's variant since it has its present instances."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pipelines.instances.catalogue import Size
 PERIOD_DAYS = 30
 """Number of days whose rows are evidence."""
 MIN_OBSERVED_H = 24 * MIN_DAYS
-"""Number of hours in which the use must be known: a week, because the load of most endpoints differs by weekday."""
+"""Number of hours for which the utilization must be known: a week, because most endpoints' load differs by weekday."""
 COUNT_TOLERANCE = 0.01
 """Largest difference of a row's mean number of instances from the present number, as a share of the present number."""
 
@@ -26,7 +26,7 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class VariantEvidence:
-    """The use of a variant that runs, and its cost."""
+    """The utilization of a variant that runs, and its cost."""
 
     fleet: Fleet
     """The fleet that runs now."""
@@ -42,7 +42,7 @@ class VariantEvidence:
 
     @property
     def known_rows(self) -> list[Row]:
-        """Rows in which the use of all `resources` is known."""
+        """Rows in which the utilization of all `resources` is known."""
         names = [f"{resource}_{name}" for resource in self.resources for name in ("peak", "mean")]
         return [
             row
@@ -60,7 +60,7 @@ class VariantEvidence:
 
     @property
     def observed_h(self) -> float:
-        """Hours in which the use is known."""
+        """Hours in which the utilization is known."""
         return float(sum(row[OBSERVED_COLUMN] for row in self.known_rows))
 
     @property
@@ -94,12 +94,12 @@ class VariantEvidence:
         return all(row["requests"] == 0 for row in self.rows)
 
     def find_peak(self, name: str) -> float | None:
-        """Return the highest use of a resource in `known_rows`, percent; None if one of these rows lacks it."""
+        """Return the highest utilization of a resource in `known_rows`, percent; None if one of these rows lacks it."""
         peaks = [row[f"{name}_peak"] for row in self.known_rows]
         return None if None in peaks else max(peaks, default=None)
 
     def compute_mean(self, name: str) -> float:
-        """Compute the mean use of a resource of `resources`, percent; 0 if there is no known row."""
+        """Compute the mean utilization of a resource of `resources`, percent; 0 if there is no known row."""
         return compute_mean_use(self.known_rows, name) or 0.0
 
     def describe(self) -> str:
@@ -110,7 +110,7 @@ class VariantEvidence:
         return f"Endpoint {self.fleet.endpoint} (variant {self.fleet.variant}, {instances}{ending})"
 
     def describe_observation(self) -> str:
-        """Describe how long the use was observed, and with how many requests: "240 h observed from ... to ..."."""
+        """Describe the hours of observation and the number of requests in them: "240 h observed from ... to ..."."""
         known_rows = self.known_rows
         counts = [row["requests"] for row in known_rows]
         requests = "an unknown number of" if None in counts else f"{sum(counts):,}"

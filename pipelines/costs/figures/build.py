@@ -61,7 +61,7 @@ DEFINITIONS = (
         "interrupted trainings that restored a checkpoint after each interruption / those that started again",
     ),
     Definition(
-        "gpu_use", "use of the GPUs", "share", "min_gpu_use", jobs.measure_gpu_use,
+        "gpu_use", "GPU utilization", "share", "min_gpu_use", jobs.measure_gpu_use,
         "mean GPUUtilization / GPUs of the instance, weighted by GPU hours",
     ),
     Definition(

@@ -1,4 +1,4 @@
-"""Measure how jobs ran: their success, their wait in the queue, restored checkpoints, spot, and the use of GPUs."""
+"""Measure how jobs ran: their success, their wait in the queue, restored checkpoints, spot, and GPU utilization."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def measure_spot_saving(evidence: Evidence) -> Measurement:
 
 
 def measure_gpu_use(evidence: Evidence) -> Measurement:
-    """Measure the mean use of the GPUs, weighted by the GPU hours of the jobs."""
+    """Measure the mean utilization of the GPUs, weighted by the GPU hours of the jobs."""
     used_gpu_hours, gpu_hours, jobs = 0.0, 0.0, 0
     sizes = [(row, find_size(row["instance_type"] or "")) for row in evidence.rows]
     counts = [(row, size.gpus if size else 0) for row, size in sizes]
@@ -78,7 +78,7 @@ def measure_gpu_use(evidence: Evidence) -> Measurement:
             used_gpu_hours += row["gpu_mean"] / 100 / count * hours
     has_gpus = any(count for _, count in counts)
     reason = (
-        "CloudWatch has no data on the use of the GPUs"
+        "CloudWatch has no data on the utilization of the GPUs"
         if has_gpus
         else "no job ran on an instance type with known GPUs"
     )

@@ -28,7 +28,7 @@ class Targets(Spec):
     min_restored_checkpoints: Share | None = 1.0
     """Smallest share of the interrupted jobs that restored a checkpoint after each interruption, 0 to 1."""
     min_gpu_use: Share | None = 0.7
-    """Smallest mean use of the GPUs of jobs, 0 to 1."""
+    """Smallest mean utilization of the GPUs of jobs, 0 to 1."""
     max_experiment_usd: Amount | None = None
     """Highest mean cost of an experiment, USD."""
     min_experiments_per_person_week: Amount | None = None

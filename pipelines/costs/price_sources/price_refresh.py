@@ -25,19 +25,19 @@ from pipelines.system.files import replace_file
 from pipelines.system.locks import hold_lock
 from pipelines.system.log import log
 
-PLAN_SECONDS: dict[int, PlanTerm] = {31_536_000: "1y", 94_608_000: "3y"}
+PLAN_TERMS: dict[int, PlanTerm] = {31_536_000: "1y", 94_608_000: "3y"}
 """Maps the duration of a savings plan, seconds, to its term."""
 TRAINING_USAGE = re.compile(r"(?:^|-)Train(?:ing)?:(ml\..+)$")
-"""Usage type of training on an instance type, in the list of rates."""
+"""Pattern of the usage type of training on an instance type, in the list of rates."""
 PRODUCT = "Linux/UNIX"
 """Operating system whose spot prices are requested, as EC2 names it."""
 LEFTOVERS = ".????-??-??.json.????????"
-"""Names of temporary files of `replace_file` in the project's folder."""
+"""Pattern of the names of temporary files of `replace_file` in the project's folder of prices."""
 MAX_TYPES = 100
 """Largest number of instance types in one request for the spot price history."""
 
 
-def refresh_prices(regions: Sequence[str], days: int, today: dt.date) -> PriceTable:
+def request_prices(regions: Sequence[str], days: int, today: dt.date) -> PriceTable:
     """Request today's prices of regions.
 
     Args:
@@ -186,9 +186,9 @@ def _request_plan_prices(region: str) -> dict[PlanTerm, dict[str, float]]:
         return {}
     prices: dict[PlanTerm, dict[str, float]] = {}
     for rate in rates:
-        offering, usage = rate["savingsPlanOffering"], TRAINING_USAGE.search(rate.get("usageType", ""))
-        term = PLAN_SECONDS.get(int(offering["durationSeconds"]))
+        offering, usage_match = rate["savingsPlanOffering"], TRAINING_USAGE.search(rate.get("usageType", ""))
+        term = PLAN_TERMS.get(int(offering["durationSeconds"]))
         usd_h = float(rate["rate"])
-        if usage and term and offering["currency"] == "USD" and usd_h > 0:
-            prices.setdefault(term, {})[usage[1]] = usd_h
+        if usage_match and term and offering["currency"] == "USD" and usd_h > 0:
+            prices.setdefault(term, {})[usage_match[1]] = usd_h
     return {term: dict(sorted(by_type.items())) for term, by_type in sorted(prices.items())}

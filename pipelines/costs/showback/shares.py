@@ -18,8 +18,8 @@ def sum_shares(rows: Sequence[Row]) -> dict[str, Any]:
 
     Returns:
         `cost_usd`, and its parts `spot_usd`, `on_demand_jobs_usd` and `endpoints_usd`; `idle_usd`, the cost of the
-        instances' unused part, and `known_usd`, the cost of the rows whose use is known; `reserved_usd`, the cost that
-        commitments cover, None if no row has a value in this column; the shares `spot`, `on_demand` and
+        instances' unused part, and `known_usd`, the cost of the rows whose utilization is known; `reserved_usd`, the
+        cost that commitments cover, None if no row has a value in this column; the shares `spot`, `on_demand` and
         `endpoints` of the cost, `idle` of `known_usd`, and `reserved` of the cost of the rows whose `reserved_usd` is
         known. A share of 0 USD is None.
     """
@@ -48,7 +48,7 @@ def sum_shares(rows: Sequence[Row]) -> dict[str, Any]:
 def find_use(row: Row) -> float | None:
     """Return the used share of the instances of a row, 0 to 1; None if it is not known.
 
-    The share is the mean use of the GPUs, or of the vCPUs if the instances have no GPUs. For an endpoint with
+    The share is the mean utilization of the GPUs, or of the vCPUs if the instances have no GPUs. For an endpoint with
     instances, it is 0 if no request came. A serverless endpoint costs nothing while it idles.
     """
     if "begin" in row:  # only rows of endpoints have this column

@@ -56,7 +56,7 @@ class Showback:
     commitment_use: CommitmentUse | None = None
 
     def to_record(self) -> dict[str, Any]:
-        """Return the groups, the total, the use of the commitments and the anomalies as JSON values."""
+        """Return the groups, the total, the utilization of the commitments and the anomalies as JSON values."""
         groups = {"groups": list(self.groups), "total": self.total}
         use = self.commitment_use.to_record() if self.commitment_use else NO_COMMITMENT
         return {"payers": groups, "commitments": use, "anomalies": self.list_anomaly_sentences()}
@@ -128,7 +128,7 @@ def describe_anomaly(project: str, day: JudgedDay) -> str:
 def build_showback_table(showback: Showback) -> Table:
     """Build the table of the groups and their total."""
     reserved = "part that the stated commitments cover" if showback.commitment_use else NO_COMMITMENT
-    idle = "unused GPUs, or vCPUs where there are none, as a share of the costs whose use is known"
+    idle = "unused GPUs, or vCPUs where there are none, as a share of the costs whose utilization is known"
     caption = f"reserved: {reserved}; idle: {idle}."
     table = Table(title="Who pays", caption=caption, caption_justify="left")
     for name in showback.keys:

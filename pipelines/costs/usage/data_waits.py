@@ -28,7 +28,7 @@ ADVICE_WITHOUT_ACCELERATOR = (
 )
 """What to do on an instance type without GPUs or other accelerators."""
 BUSY_PERCENT = 80.0
-"""Mean use of the vCPUs, percent, from which on more workers of the loader would not help."""
+"""Mean utilization of the vCPUs, percent, from which on more workers of the loader would not help."""
 
 Row = Mapping[str, Any]
 
@@ -67,7 +67,7 @@ def _advise(rows: Sequence[Row], now: dt.datetime) -> Iterator[str]:
 
 
 def _advise_on_cause(rows: Sequence[Row]) -> str:
-    """Return what to do, which depends on the use of the vCPUs."""
+    """Return what to do, which depends on the utilization of the vCPUs."""
     size, mean = find_size(rows[-1]["instance_type"] or ""), compute_mean(rows, "cpu_mean")
     if size is not None and not size.is_accelerated:
         return ADVICE_WITHOUT_ACCELERATOR

@@ -24,8 +24,8 @@ def find_cheaper_type(
     Args:
         types: the types to choose from.
         size: size of the present type.
-        cpu_peak: highest use of the CPU, percent; 100 is one core.
-        memory_peak: highest use of the memory, percent of the memory of the present type.
+        cpu_peak: highest utilization of the CPU, percent; 100 is one core.
+        memory_peak: highest utilization of the memory, percent of the memory of the present type.
     """
     fitting_types = [other for other in types if _is_enough(other, size, cpu_peak, memory_peak)]
     return min(fitting_types, key=PricedType.get_rank, default=None)
@@ -38,15 +38,16 @@ def find_cheaper_gpu_type(
     used_share: float,
     peaks: tuple[float, float, float],
 ) -> PricedType | None:
-    """Return the cheapest type that costs less, and whose GPUs are enough for the measured use; None if there is none.
+    """Return the cheapest type that costs less, and whose GPUs are enough for what was used; None if there is none.
 
     Args:
         types: the types to choose from.
         present: the present type.
         size: size of the present type.
-        used_share: mean use of the present GPUs together, from 0 to 1. It is taken as a share of their 16-bit FLOP/s.
-        peaks: highest use of CPU, memory and the memory of the GPUs, percent; 100 is one core, the memory of the
-            instance, and the memory of one GPU.
+        used_share: mean utilization of the present GPUs together, from 0 to 1. It is taken as a share of their 16-bit
+            FLOP/s.
+        peaks: highest utilization of CPU, memory and the memory of the GPUs, percent; 100 is one core, the memory of
+            the instance, and the memory of one GPU.
     """
     cpu_peak, memory_peak, gpu_memory_peak = peaks
     flops = used_share * (_sum_flops(present) or 0.0)

@@ -20,13 +20,13 @@ Row = Mapping[str, Any]
 
 
 def summarize_usage(rows: Sequence[Row]) -> dict[str, Any]:
-    """Summarize the use of jobs.
+    """Summarize the utilization of the instances of jobs.
 
     Returns:
         `jobs`, the number of jobs; `queue_s`, the mean of the seconds in a queue and from a job's creation to its first
-        instances; for each resource `RESOURCE_peak` and `RESOURCE_mean`, percent, over the jobs whose use is known;
-        None if there is none. Longer jobs have more weight in the mean. `data_wait_share`, from 0 to 1, is such a mean,
-        too.
+        instances; for each resource `RESOURCE_peak` and `RESOURCE_mean`, percent, over the jobs whose utilization is
+        known; None if there is none. Longer jobs have more weight in the mean. `data_wait_share`, from 0 to 1, is such
+        a mean, too.
     """
     summary: dict[str, Any] = {"jobs": len(rows)}
     waits = [(row.get("queue_s") or 0.0) + (row["first_capacity_s"] or 0.0) for row in rows]
@@ -51,14 +51,14 @@ def _list_known_values(rows: Sequence[Row], name: str) -> list[float]:
 
 
 def build_usage_table(groups: Sequence[Row], keys: Sequence[str], total: Row) -> Table:
-    """Build the table of the use of instances.
+    """Build the table of the utilization of instances.
 
     Args:
         groups: the groups of `pipelines.costs.report.group_rows`, summed up by `summarize_usage`.
         keys: grouping keys.
         total: summary of all rows.
     """
-    table = Table(title="Use of the instances", caption=CAPTION, caption_justify="left")
+    table = Table(title="Utilization of the instances", caption=CAPTION, caption_justify="left")
     fill_table(table, HEADINGS, keys, [*groups, total], _format_cells)
     return table
 

@@ -27,8 +27,8 @@ Row = Mapping[str, Any]
 def list_size_advice(rows: Sequence[Row], now: dt.datetime) -> list[str]:
     """List sentences that each name a smaller or a larger instance type for the jobs of a task.
 
-    Only the newest jobs of a task with the same instance type are examined. If the use of one of them is not known, no
-    smaller type is suggested.
+    Only the newest jobs of a task with the same instance type are examined. If the utilization of one of them is not
+    known, no smaller type is suggested.
 
     Args:
         rows: rows of the ledger of jobs, oldest first.
@@ -78,7 +78,7 @@ def _list_types(row: Row) -> list[PricedType]:
 
 
 def _advise_smaller(task_rows: Sequence[Row], size: Size, now: dt.datetime) -> Iterator[str]:
-    """Yield a sentence if the last jobs have succeeded, their use is known, and their peaks fit on a cheaper type."""
+    """Yield a sentence if the last jobs succeeded, their utilization is known, and a cheaper type fits their peaks."""
     rows, newest_row = task_rows[-MAX_JOBS:], task_rows[-1]
     peaks = [(row["cpu_peak"], row["memory_peak"]) for row in rows]
     if any(row["status"] != "Completed" for row in rows) or any(None in peak for peak in peaks):

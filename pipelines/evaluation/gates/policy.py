@@ -98,8 +98,8 @@ class Policy(Section):
     """The conditions that a candidate must meet."""
 
     alpha: Annotated[float, Field(gt=0, lt=0.5)] = 0.05
-    """Largest allowed probability that a check passes wrongly. A bound is compared with a one-sided confidence limit at
-    this level."""
+    """Significance level. Each end of an interval is a one-sided confidence limit at this level, so the interval has
+    confidence 1 - 2 * alpha, and a check of a bound passes wrongly with at most the probability alpha."""
     power: Annotated[float, Field(gt=0.5, lt=1)] = 0.8
     """Probability of detecting a relevant effect. The number of needed rows is computed for this probability."""
     draws: Annotated[int, Field(ge=100, le=100_000)] = 2_000

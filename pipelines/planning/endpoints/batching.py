@@ -10,7 +10,7 @@ MAX_BATCH = 1_000_000
 
 
 def compute_batch_s(batch: int, fixed_s: float, request_s: float) -> float:
-    """Return the seconds of a batch: `fixed_s + batch request_s`.
+    """Return the seconds of a batch: `fixed_s + batch * request_s`.
 
     Source: Inoue 2021 (Queueing analysis of GPU-based inference servers with dynamic batching), which measured that the
     time of a batch on a GPU is such a line.
@@ -64,9 +64,9 @@ def bound_mean_latency_s(requests_per_s: float, fixed_s: float, request_s: float
     """Return an upper bound of the mean latency of a server that puts all waiting requests into one batch.
 
     Source: Inoue 2021, the closed-form bound, with `l` requests in a second, `a = request_s` and `f = fixed_s`: the
-    smaller one of `(a + f) / (2 (1 - l a)) (1 + 2 l f + (1 - l f) / (1 + l a))` and
-    `3 f / (2 (1 - l a)) + a / 2 (l a + 2) / (1 - (l a)^2)`. Arrivals are independent (Poisson), times are constant. The
-    tests compare it with a simulation.
+    smaller one of `(a + f) / (2 * (1 - l * a)) * (1 + 2 * l * f + (1 - l * f) / (1 + l * a))` and
+    `3 * f / (2 * (1 - l * a)) + a / 2 * (l * a + 2) / (1 - (l * a)^2)`. Arrivals are independent (Poisson), times
+    are constant. The tests compare it with a simulation.
 
     Args:
         requests_per_s: requests of one server in a second.

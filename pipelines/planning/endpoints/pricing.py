@@ -79,12 +79,12 @@ class Prices:
 
 
 def compute_busy_h(traffic: Traffic, workers: int = 1) -> float:
-    """Return the hours in which instances answer the requests of a month: `requests service / (3600 workers)`."""
+    """Return the hours in which instances answer the requests of a month: `requests * service_s / (3600 * workers)`."""
     return traffic.requests * traffic.service_s / (3600 * workers)
 
 
 def compute_real_time_usd(instances: int, prices: Prices) -> float:
-    """Return what a real-time endpoint costs in a month, USD: `730 instances price`, however many requests come.
+    """Return what a real-time endpoint costs in a month, USD: `730 * instances * usd_per_h` for any number of requests.
 
     Raises:
         SpecError: the instances are not a positive number. A retry cannot help.
@@ -94,10 +94,10 @@ def compute_real_time_usd(instances: int, prices: Prices) -> float:
 
 
 def compute_serverless_usd(traffic: Traffic, prices: Prices) -> float | None:
-    """Return what a serverless endpoint costs in a month, USD: `requests service memory price`; None without a price.
+    """Return what a serverless endpoint costs in a month, USD; None without a price.
 
-    Source: AWS's price list: USD for each GB and second (docs/reference/costs.md). Cold starts, provisioned concurrency
-    and data are not counted.
+    The cost is `requests * service_s * memory_gb * usd_per_gb_s`. Source: AWS's price list, USD for each GB and second
+    (docs/reference/costs.md). Cold starts, provisioned concurrency and data are not counted.
     """
     if not prices.usd_per_gb_s:
         return None
@@ -107,10 +107,11 @@ def compute_serverless_usd(traffic: Traffic, prices: Prices) -> float | None:
 def compute_async_usd(instances: int, traffic: Traffic, prices: Prices) -> float:
     """Return what an asynchronous endpoint that scales to zero costs in a month, USD.
 
-    `price (busy hours + bursts instances (start + idle) / 3600)`: in each burst, it scales to as many instances as a
-    real-time endpoint needs. For each instance, a start and the time until it ends are paid. This is an upper bound: an
-    endpoint with fewer instances costs less, and answers later. The cost is never more than that of all instances for
-    the whole month, or of the busy hours if they are more.
+    The cost is `usd_per_h * (busy_h + bursts * instances * (start_s + idle_s) / 3600)`, with `busy_h` from
+    `compute_busy_h`. In each burst, the endpoint scales to as many instances as a real-time endpoint needs. For each
+    instance, a start and the time until it ends are paid. This is an upper bound: an endpoint with fewer instances
+    costs less, and answers later. The cost is never more than that of all instances for the whole month, or of the busy
+    hours if they are more.
 
     Raises:
         SpecError: the instances are not a positive number. A retry cannot help.
@@ -122,12 +123,12 @@ def compute_async_usd(instances: int, traffic: Traffic, prices: Prices) -> float
 
 
 def compute_batch_usd(traffic: Traffic, prices: Prices) -> float:
-    """Return what batch jobs cost in a month, USD: `price (busy hours + runs start / 3600)`."""
+    """Return what batch jobs cost in a month, USD: `usd_per_h * (busy_h + runs * start_s / 3600)`."""
     return prices.usd_per_h * (compute_busy_h(traffic, prices.workers) + traffic.runs * prices.start_s / 3600)
 
 
 def compute_capacity(instances: int, service_s: float, workers: int = 1) -> float:
-    """Return the most requests that an endpoint answers in a month: `730 3600 instances workers / service`.
+    """Return the most requests that an endpoint answers in a month: `730 * 3600 * instances * workers / service_s`.
 
     Raises:
         SpecError: a number is out of its range. A retry cannot help.
@@ -141,8 +142,8 @@ def compute_capacity(instances: int, service_s: float, workers: int = 1) -> floa
 def find_serverless_break_even(instances: int, service_s: float, prices: Prices) -> float | None:
     """Return the requests of a month from which a real-time endpoint is cheaper than a serverless one.
 
-    `730 instances price / (service memory serverless price)`. None if serverless has no price, or if the endpoint
-    cannot answer so many requests (`compute_capacity`): then it is never cheaper.
+    It is `730 * instances * usd_per_h / (service_s * memory_gb * usd_per_gb_s)`. None if serverless has no price, or if
+    the endpoint cannot answer so many requests (`compute_capacity`): then it is never cheaper.
 
     Raises:
         SpecError: a number is not positive. A retry cannot help.
@@ -157,7 +158,7 @@ def find_serverless_break_even(instances: int, service_s: float, prices: Prices)
 def find_async_break_even(instances: int, traffic: Traffic, prices: Prices) -> float | None:
     """Return the bursts of a month from which a real-time endpoint costs no more than an asynchronous one.
 
-    `(730 instances - busy hours) 3600 / (instances (start + idle))`, with the same instances in each burst
+    It is `(730 * instances - busy_h) * 3600 / (instances * (start_s + idle_s))`, with the same instances in each burst
     (`compute_async_usd`). None if a burst costs nothing beyond its requests.
 
     Raises:
@@ -174,7 +175,7 @@ def find_async_break_even(instances: int, traffic: Traffic, prices: Prices) -> f
 def find_batch_break_even(instances: int, traffic: Traffic, prices: Prices) -> float | None:
     """Return the batch jobs of a month from which a real-time endpoint costs no more; None if a start is free.
 
-    `(730 instances - busy hours) 3600 / start`.
+    It is `(730 * instances - busy_h) * 3600 / start_s`, with `busy_h` from `compute_busy_h`.
 
     Raises:
         SpecError: the instances are not a positive number. A retry cannot help.

@@ -43,17 +43,17 @@ class Load:
 
     @property
     def busy_workers(self) -> float:
-        """Mean number of workers that are busy: `requests_per_s service_s` (Little 1961)."""
+        """Mean number of workers that are busy: `requests_per_s * service_s` (Little 1961)."""
         return self.requests_per_s * self.service_s
 
 
 @dataclass(frozen=True)
 class EndpointSize:
-    """The number of instances, with its use and latencies.
+    """A number of instances, with their utilization and latencies.
 
     Attributes:
         instances: number of instances.
-        use: share of the workers that are busy.
+        use: utilization: share of the workers that are busy.
         mean_latency_s: mean time of a request, with its wait.
         latency_s: time of a request at the percentile, with its wait: `estimate_latency_s`.
         concurrency: mean number of requests in the endpoint, by Little's law.
@@ -67,7 +67,7 @@ class EndpointSize:
 
 
 def compute_concurrency(requests_per_s: float, latency_s: float) -> float:
-    """Return the mean number of requests in a system: `requests_per_s latency_s`.
+    """Return the mean number of requests in a system: `requests_per_s * latency_s`.
 
     Source: Little 1961 (A proof for the queuing formula L = lambda W). It assumes nothing about arrivals.
 
@@ -83,7 +83,7 @@ def compute_waiting_share(workers: int, busy_workers: float) -> float:
     """Return the share of requests that have to wait for a worker (Erlang C); 1 if the workers are not enough.
 
     Source: Erlang 1917; Kleinrock 1975 (Queueing Systems 1), section 3.5. Arrivals are independent (Poisson), and times
-    of service exponential. By Erlang B's recursion `B(n) = a B(n - 1) / (n + a B(n - 1))`, `C = B / (1 - (a / n)
+    of service exponential. By Erlang B's recursion `B(n) = a * B(n - 1) / (n + a * B(n - 1))`, `C = B / (1 - (a / n) *
     (1 - B))`, which does not overflow.
 
     Args:
@@ -104,7 +104,7 @@ def compute_waiting_share(workers: int, busy_workers: float) -> float:
 
 
 def estimate_wait_s(load: Load, instances: int, percentile: float) -> float:
-    """Return the wait for a worker that the percentile of requests does not exceed: `ln(C / (1 - p)) s / (n - a)`.
+    """Return the wait for a worker that the percentile of requests does not exceed: `ln(C / (1 - p)) * s / (n - a)`.
 
     Source: Gross et al. 2008 (Fundamentals of Queueing Theory), section 2.3: the wait in M/M/n is exponential with
     probability C, else 0. It is an upper estimate if times of service vary less than exponential ones, as those of a

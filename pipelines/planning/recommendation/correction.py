@@ -11,7 +11,7 @@ from pipelines.errors import SpecError
 from pipelines.planning.recommendation.workloads import Basis
 
 PRIOR_JOBS = 2.0
-"""Number of jobs of a group with which its own median and the correction of the wider group have equal weights."""
+"""Number of jobs of a group with which its own median and the result of the group before it have equal weights."""
 MAX_OBSERVATIONS = 200
 """Number of the newest observations from which a correction is learned."""
 MIN_FOR_BAND = 3
@@ -65,8 +65,8 @@ class Correction:
 
     Attributes:
         factor: factor of the most likely time.
-        low: factor of the lower end of the band, relative to the corrected time; None keeps the band of the formula.
-        high: factor of the upper end.
+        low: lower end of the band, as a multiple of the corrected time; None keeps the band of the formula.
+        high: upper end of the band, likewise.
         jobs: number of past jobs of the same model and family.
     """
 
@@ -111,10 +111,10 @@ def learn_correction(
 ) -> Correction:
     """Learn the correction for a model on a family of instances.
 
-    It is a median of log(actual / predicted), and is computed for three groups, one after the other: the
-    other models, the model on other families, and the model on this family. Each median is shrunk toward the result of
-    the group before it, the first one toward 0: with `n` jobs, a group's own median has the weight
-    `n / (n + PRIOR_JOBS)`. The median ignores a few jobs that went wrong.
+    The logarithm of its factor is a median of log(actual / predicted), computed for three groups of jobs, one after the
+    other: of the other models, of the model on other families, and of the model on this family. Each median is shrunk
+    toward the result of the group before it, the first one toward 0: with `n` jobs, a group's own median has the weight
+    `n / (n + PRIOR_JOBS)`. A few jobs that went wrong hardly change a median.
 
     Args:
         observations: past jobs, oldest first.
@@ -144,7 +144,8 @@ def _compute_band_width(log_ratios: Sequence[float]) -> float:
 
     From 9 values on, the result is one of the past distances, chosen by rank. This assumes no distribution, and a few
     jobs that went wrong hardly change it (split conformal prediction; Lei et al. 2018, section 2.2). With fewer values,
-    no rank is high enough. Then the result is the prediction interval of a normal distribution, `t s sqrt(1 + 1/n)`.
+    no rank is high enough. Then the result is half of the prediction interval of a normal distribution,
+    `t * s * sqrt(1 + 1 / n)`, with the quantile t, the standard deviation s and the number n of the values.
 
     Args:
         log_ratios: logarithms of actual / predicted, at least `MIN_FOR_BAND`.

@@ -1,6 +1,6 @@
 """Predict the time of a training from the amount of its data and the times of past jobs on the same machines.
 
-The time is taken as a fixed part and a part in proportion to the data, `fixed_s + s_per_byte x bytes`, neither of them
+The time is taken as a fixed part and a part in proportion to the data, `fixed_s + s_per_byte * bytes`, neither of them
 negative. The line is robust (Theil 1950, Sen 1968): its slope is the median of the slopes between two jobs each, so a
 few jobs that went wrong hardly change it. `scipy.stats.theilslopes` is not used, because it cannot leave out pairs of
 nearly equal sizes.

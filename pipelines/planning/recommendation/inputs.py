@@ -16,7 +16,7 @@ from pipelines.planning.recommendation.limits import Limits
 from pipelines.planning.recommendation.measured import MeasuredWorkload, measure
 from pipelines.planning.recommendation.past_jobs import (
     Row,
-    list_jobs_with_gaps,
+    list_unusable_jobs,
     select_rows,
     select_until,
 )
@@ -110,7 +110,7 @@ def build_request_for_workload(workload: Workload, inputs: PlanInputs, limits: L
         limits=limits,
         observations=list_observations(rows),
         neuron_types=neuron_types,
-        jobs_with_gaps=list_jobs_with_gaps(rows),
+        unusable_jobs=list_unusable_jobs(rows),
     )
 
 

@@ -13,7 +13,7 @@ from pipelines.planning.recommendation.data_size import SizedJob, TimeBySize, fi
 from pipelines.planning.recommendation.past_jobs import (
     Row,
     compute_work_s,
-    count_gaps,
+    describe_unusable_rows,
     find_type,
     get_model_or_task,
     is_usable,
@@ -23,7 +23,7 @@ from pipelines.planning.recommendation.past_use import PastUse, summarize_use
 from pipelines.planning.recommendation.workloads import Estimate, Infeasibility, Machines, format_machines
 
 MAX_JOBS = 5
-"""Number of the newest past jobs from which the median time and the use are computed."""
+"""Number of the newest past jobs from which the median time and the utilization are computed."""
 MAX_SIZED_JOBS = 12
 """Number of the newest past jobs from which the time is predicted by the size of the data: a year of monthly jobs."""
 SPREAD = 1.25
@@ -169,7 +169,8 @@ def measure(rows: Sequence[Row], name: str, data_bytes: float | None = None) -> 
     usable_rows = [row for row in rows if is_usable(row)]
     if not usable_rows:
         raise DataError(
-            f"the ledger has no completed training of {name} with a time and a known type ({count_gaps(rows)}).",
+            f"the ledger has no completed training of {name} with a time and a known type "
+            f"({describe_unusable_rows(rows)}).",
             "Give --params and --tokens, or train it once.",
         )
     newest_row = usable_rows[-1]

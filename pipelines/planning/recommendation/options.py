@@ -123,7 +123,7 @@ class Recommendation:
         options: options within the limits, the cheapest first.
         exclusions: instance types without an option within the limits, or without one on spot.
         accuracy: how wrong predictions of past jobs were; None without past jobs.
-        jobs_with_gaps: names of the past jobs that were left out, because a figure is missing or not possible.
+        unusable_jobs: names of the past jobs that were left out, because a figure is missing or not possible.
     """
 
     workload: str
@@ -131,7 +131,7 @@ class Recommendation:
     options: tuple[Option, ...]
     exclusions: tuple[Exclusion, ...]
     accuracy: Accuracy | None = None
-    jobs_with_gaps: tuple[str, ...] = ()
+    unusable_jobs: tuple[str, ...] = ()
 
     @property
     def cheapest(self) -> Option | None:
@@ -188,7 +188,7 @@ class Recommendation:
             "options": [_to_record(option) for option in self.options],
             "exclusions": [{**asdict(entry), "nearest": _to_record(entry.nearest)} for entry in self.exclusions],
             "accuracy": asdict(self.accuracy) if self.accuracy else None,
-            "jobs_with_gaps": list(self.jobs_with_gaps),
+            "jobs_with_gaps": list(self.unusable_jobs),
         }
 
 

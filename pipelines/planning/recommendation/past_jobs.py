@@ -1,4 +1,4 @@
-"""Read past jobs from rows of the ledger: which rows are used, and their figures. A row with a gap is left out."""
+"""Read past jobs from rows of the ledger: which rows are used, and their figures. Incomplete rows are left out."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TRIAL_NAME = re.compile(r".+-\d{3}-[0-9a-f]{8}")
 """Name that SageMaker gives a trial: the name of its tuning job, a number, and a digest."""
 POSITIVE_COLUMNS = ("training_s", "instance_count")
 NOT_NEGATIVE_COLUMNS = ("interruptions", "cost_usd", "on_demand_usd")
-"""Columns of both kinds must have a value. A row without one of them may have other gaps, too, so it is not used."""
+"""Columns of both kinds must have a value. A row without one of them may lack other figures, too, so it is not used."""
 
 
 def read_figure(row: Row, column: str) -> float | None:
@@ -46,11 +46,8 @@ def _is_training(row: Row) -> bool:
     return TRAINING_ARN in str(row.get("arn") or TRAINING_ARN)
 
 
-def list_jobs_with_gaps(rows: Iterable[Row]) -> list[str]:
-    """Return the names of the completed trainings whose row has a figure that is missing or not possible.
-
-    No prediction can be made from such a row.
-    """
+def list_unusable_jobs(rows: Iterable[Row]) -> list[str]:
+    """Return the names of the completed trainings that no prediction can use: a figure is missing or not possible."""
     return [
         str(row["name"])
         for row in rows
@@ -119,16 +116,16 @@ def select_until(rows: Sequence[Row], day: dt.date | None) -> list[Row]:
     ]
 
 
-def count_gaps(rows: Sequence[Row]) -> str:
+def describe_unusable_rows(rows: Sequence[Row]) -> str:
     """Say how many rows there are, and why they cannot be used."""
     if not rows:
         return "no row"
     completed_rows = [row for row in rows if row["status"] == COMPLETED]
     without_time = [row for row in completed_rows if not read_figure(row, "training_s")]
-    other_gaps = [row for row in completed_rows if row not in without_time and not has_figures(row)]
+    without_figure = [row for row in completed_rows if row not in without_time and not has_figures(row)]
     unknown_count = sum(find_type(row) is None for row in completed_rows)
-    gaps = f", {len(other_gaps)} with other gaps" if other_gaps else ""
+    others = f", {len(without_figure)} without another figure" if without_figure else ""
     return (
         f"{len(rows)} row(s): {len(rows) - len(completed_rows)} not completed, {len(without_time)} without a time, "
-        f"{unknown_count} on unknown or retired types{gaps}"
+        f"{unknown_count} on unknown or retired types{others}"
     )

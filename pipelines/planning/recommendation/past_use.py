@@ -36,9 +36,11 @@ class PastUse:
     gpu_memory_gib: float | None = None
 
     def describe(self) -> str:
-        """Return the use of vCPUs and memory in words."""
-        vcpus = f"{self.busy_vcpus:.1f} busy vCPUs" if self.busy_vcpus is not None else "use of vCPUs not known"
-        memory = f"{self.memory_gib:.1f} GiB of memory" if self.memory_gib is not None else "use of memory not known"
+        """Return the utilization of vCPUs and memory in words."""
+        vcpus = f"{self.busy_vcpus:.1f} busy vCPUs" if self.busy_vcpus is not None else "vCPU utilization not known"
+        memory = (
+            f"{self.memory_gib:.1f} GiB of memory" if self.memory_gib is not None else "memory utilization not known"
+        )
         return f"{vcpus}, {memory}"
 
     def find_infeasibility(self, instance: Instance) -> Infeasibility | None:
@@ -61,7 +63,7 @@ class PastUse:
         """Return the factor of the time on another type, and the ends of its band.
 
         Fewer vCPUs make the training longer only if they are fewer than the busy vCPUs were. More vCPUs make it shorter
-        only if most vCPUs were busy. If their use is not known, the longer time is the most likely one.
+        only if most vCPUs were busy. If their utilization is not known, the longer time is the most likely one.
         """
         if self.past_type.device and instance.device:
             return self._scale_by_peak(self.past_type.device.flops, instance.device.flops, self._get_gpu_share())

@@ -40,7 +40,7 @@ class Request:
         quotes: maps each region to its instance types, and each of these to its quote.
         limits: deadline and budget.
         observations: past jobs with their predictions, oldest first.
-        jobs_with_gaps: names of the past jobs that are left out, because a figure is missing or not possible.
+        unusable_jobs: names of the past jobs that are left out, because a figure is missing or not possible.
         market: on demand or spot, if the training runs on only one of them; None: both are compared.
         neuron_types: types with AWS's own accelerators that are possible: the training needs the AWS Neuron SDK.
     """
@@ -51,7 +51,7 @@ class Request:
     limits: Limits = NO_LIMITS
     observations: Sequence[Observation] = ()
     neuron_types: Collection[str] = ()
-    jobs_with_gaps: Sequence[str] = ()
+    unusable_jobs: Sequence[str] = ()
     market: Market | None = None
 
 
@@ -74,7 +74,7 @@ def recommend(request: Request) -> Recommendation:
         options=tuple(sorted(options, key=lambda option: (option.cost_usd, option.finish_s, option.machines))),
         exclusions=tuple(exclusions),
         accuracy=_measure_accuracy(request, options, exclusions),
-        jobs_with_gaps=tuple(request.jobs_with_gaps),
+        unusable_jobs=tuple(request.unusable_jobs),
     )
 
 

@@ -22,7 +22,7 @@ OLD_DAYS = 90
 MAX_SHOWN = 12
 """Number of options in the table of the terminal, unless more are on the Pareto front."""
 MAX_NAMES = 3
-"""Largest number of past jobs whose names the report lists, because their rows have gaps."""
+"""Largest number of past jobs whose names the report lists, because their rows lack a figure."""
 KINDS = {
     "memory": "do not fit in memory",
     "spot": "interrupted too often",
@@ -49,12 +49,12 @@ def format_lines(recommendation: Recommendation, today: dt.date) -> list[str]:
     lines += list(describe_prices(recommendation, today))
     accuracy = recommendation.accuracy
     lines.append(f"Accuracy: {accuracy.describe()}" if accuracy else "Accuracy: no past job with a prediction yet.")
-    return [*lines, *describe_gaps(recommendation)]
+    return [*lines, *describe_unusable_jobs(recommendation)]
 
 
-def describe_gaps(recommendation: Recommendation) -> list[str]:
+def describe_unusable_jobs(recommendation: Recommendation) -> list[str]:
     """Say which past jobs were left out because of their rows in the ledger; empty if there is none."""
-    names = recommendation.jobs_with_gaps
+    names = recommendation.unusable_jobs
     if not names:
         return []
     more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from pipelines.costs.endpoints.fleets import Usage, measure_instances, split_by_day
+from pipelines.costs.endpoints.fleets import Usage, compute_instance_usage, split_by_day
 from pipelines.costs.endpoints.ledger import EndpointLedger, Row, build_row, find_last_rows
 from pipelines.costs.prices import find_price, find_serverless_price
 from pipelines.errors import DataError
@@ -79,7 +79,7 @@ def _build_rows(
     is_scaled = observer.is_scaled(fleet) if period.is_running else None
     changes = apply_correction(period, observer.read_changes(fleet.endpoint, fleet.variant))
     for begin, end in split_by_day(period.begin, period.end):
-        usage = measure_instances(begin, end, count, changes)
+        usage = compute_instance_usage(begin, end, count, changes)
         # The last hour is not over: its requests are counted in the next row.
         hours = _floor_hour(begin), _floor_hour(end)
         requests = observer.read_requests(fleet, *hours).requests if hours[0] < hours[1] else 0

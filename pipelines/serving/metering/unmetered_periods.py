@@ -45,7 +45,8 @@ class UnmeteredPeriodFinder:
         last_rows: last row of each fleet in the ledger.
         events: events about endpoints, oldest first.
         live_fleets: fleets of the endpoints that exist.
-        find_last_report: returns the last moment, between two moments, for which CloudWatch has the CPU use of a fleet.
+        find_last_report: returns the last moment, between two moments, for which CloudWatch has the CPU utilization of
+            a fleet.
         now: the current moment.
     """
 

@@ -77,9 +77,9 @@ class ModelSummary(JsonObject):
     dataset: str
     """Dataset of the model."""
     health: Health
-    """What a person should know first."""
+    """The most serious finding about the model."""
     reason: str
-    """Why, in a sentence; empty for `ok`."""
+    """Details of the finding, in a sentence; empty for `ok`."""
     champion: str
     """Version that is champion; empty if there is none."""
     champion_since: dt.datetime | None

@@ -11,7 +11,7 @@ from pipelines.status.documents.costs import JobUse, Use
 
 
 def describe_use(instance_type: str, usage: Mapping[str, Mapping[str, float]]) -> JobUse:
-    """Describe the use of a job.
+    """Describe the utilization of a job's instances.
 
     Args:
         instance_type: the job's instance type.
@@ -23,7 +23,7 @@ def describe_use(instance_type: str, usage: Mapping[str, Mapping[str, float]]) -
 
 
 def describe_use_of_row(row: Mapping[str, Any]) -> JobUse:
-    """Describe the use of a job by its row of the ledger."""
+    """Describe the utilization of a job's instances by its row of the ledger."""
     usage: dict[str, Mapping[str, float]] = {
         name: {"mean": row[f"{name}_mean"], "peak": row[f"{name}_peak"]}
         for name in RESOURCES

@@ -18,7 +18,7 @@ MEANINGS = {
     "quarantined": "published without the rows that were quarantined",
     "blocked": "not published",
 }
-_NOTE_MARK = "<!-- newest -->"
+_NOTE_PLACEHOLDER = "<!-- newest -->"
 """Text in a partition's page that is replaced by a note if a newer run exists."""
 Summary = Mapping[str, Any]
 """Summary of a run, as `Run.summarize` returns it."""
@@ -33,7 +33,7 @@ def render_partition(run: Run, earlier_pages: Sequence[str]) -> str:
     """
     passed_checks = [check for check in run.checks if check.success]
     links = [{"href": address, "label": _format_label(address)} for address in earlier_pages]
-    return _render("datadocs_partition.html", run=run, passed=passed_checks, earlier=links, mark=_NOTE_MARK)
+    return _render("datadocs_partition.html", run=run, passed=passed_checks, earlier=links, mark=_NOTE_PLACEHOLDER)
 
 
 def mark_outdated(page: str, newest_page: str) -> str:
@@ -49,7 +49,7 @@ def mark_outdated(page: str, newest_page: str) -> str:
         The changed HTML.
     """
     note = f'<p class="note">An earlier run. <a href="{newest_page}">The newest run of this partition</a>.</p>'
-    return page.replace("<head>", '<head>\n<base href="../">', 1).replace(_NOTE_MARK, note, 1)
+    return page.replace("<head>", '<head>\n<base href="../">', 1).replace(_NOTE_PLACEHOLDER, note, 1)
 
 
 def render_dataset(name: str, summaries: Sequence[Summary]) -> str:
@@ -67,7 +67,7 @@ def render_index(datasets: Mapping[str, Sequence[Summary]]) -> str:
     """Render the index of all datasets that have a partition.
 
     Args:
-        datasets: name of the dataset to the summaries of its partitions, newest partition first.
+        datasets: maps the name of each dataset to the summaries of its partitions, newest partition first.
     """
     rows = [
         {"name": name, "counts": _count_verdicts(summaries), "newest": summaries[0]}

@@ -78,7 +78,7 @@ export function JobTable({ jobs }: { jobs: JobCost[] }) {
   return (
     <Panel
       title="Jobs"
-      note="The last jobs that have ended, newest first. Use of their instances: mean / peak. Saved: compared with on-demand instances"
+      note="The last jobs that have ended, newest first. Utilization of their instances: mean / peak. Saved: compared with on-demand instances"
     >
       {jobs.length === 0 ? (
         <EmptyNote>No job has ended yet. A run of a DAG MODEL_train starts one.</EmptyNote>

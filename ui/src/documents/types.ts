@@ -58,11 +58,11 @@ export interface ModelSummary {
    */
   dataset: string;
   /**
-   * What a person should know first.
+   * The most serious finding about the model.
    */
   health: "ok" | "drift" | "failed" | "held back" | "no champion";
   /**
-   * Why, in a sentence; empty for `ok`.
+   * Details of the finding, in a sentence; empty for `ok`.
    */
   reason: string;
   /**

@@ -1,4 +1,4 @@
-"""Measure a fine-tuning between two lines of its log: loss, tokens per second, memory, use of the GPU.
+"""Measure a fine-tuning between two lines of its log: loss, tokens per second, memory, utilization of the GPU.
 
 This module is part of the training job's bundle, so it imports torch, the standard library and files of the bundle.
 """

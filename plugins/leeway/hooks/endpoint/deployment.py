@@ -18,7 +18,7 @@ from leeway.hooks.endpoint.client import EndpointClient
 from leeway.hooks.endpoint.deployment_tag import (
     DEPLOYMENT_TAG,
     get_deployment_name,
-    get_modification,
+    get_modification_time,
     has_begun,
     record_failure,
 )
@@ -166,8 +166,8 @@ class Deployment:
             **build_update(self.client.name, self.release.policy),
         }
         self.log.info("endpoint %s serves configuration %s", self.client.name, endpoint["EndpointConfigName"])
-        modification = get_modification(endpoint)
-        return replace(self._build_own_wait(), verb="update", request=request, modification=modification)
+        modification_time = get_modification_time(endpoint)
+        return replace(self._build_own_wait(), verb="update", request=request, modification=modification_time)
 
     def _prepare(self) -> None:
         """Check the budget, then create the model, the configuration and the alarms, unless they exist."""

@@ -23,7 +23,7 @@ DEPLOYMENT_TAG = "leeway:deployment"
 """Key of the endpoint's tag that names a deployment, and says how far it came."""
 
 
-def get_modification(endpoint: Mapping[str, Any]) -> str:
+def get_modification_time(endpoint: Mapping[str, Any]) -> str:
     """Return when an endpoint was modified last, ISO format, UTC. An update changes this time when it begins and ends.
 
     Args:
@@ -33,14 +33,14 @@ def get_modification(endpoint: Mapping[str, Any]) -> str:
     return modified_at.astimezone(dt.UTC).isoformat()
 
 
-def build_announcement(name: str, modification: str) -> str:
+def build_announcement(name: str, modification_time: str) -> str:
     """Return the value that announces a deployment.
 
     Args:
         name: name of the deployment.
-        modification: `get_modification` of the endpoint before the deployment.
+        modification_time: `get_modification_time` of the endpoint before the deployment.
     """
-    return f"{name}@{modification}"
+    return f"{name}@{modification_time}"
 
 
 def build_failure(name: str, max_tries: int) -> str:
@@ -72,7 +72,7 @@ def has_begun(value: str, name: str, max_tries: int, endpoint: Mapping[str, Any]
         endpoint: SageMaker's description of the endpoint.
     """
     if value.startswith(f"{name}@"):
-        return value != build_announcement(name, get_modification(endpoint))
+        return value != build_announcement(name, get_modification_time(endpoint))
     return value in (name, build_failure(name, max_tries))
 
 

@@ -1,7 +1,8 @@
-"""Build the requests of an endpoint: its model, configuration, release and alarms.
+"""Build the requests to AWS that create, configure, update and alarm an endpoint.
 
-Names are derived from the content, so equal contents have equal names. A policy is the field `policy` of the step
-`serving`; see `pipelines.serving.release_policy`.
+The names of models and configurations are derived from their content: equal contents have equal names. The argument
+`policy` comes from the result of the step `serving`: section `serving` of the parameters
+(`pipelines.serving.release_policy`), with `traffic` all_at_once for a rollback.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ MARGIN_S = 3_600
 EXECUTION_TIMEOUT_S = (600, MAX_RELEASE_S)
 """SageMaker's limits of MaximumExecutionTimeoutInSeconds."""
 ROUTING_TYPES = {"all_at_once": "ALL_AT_ONCE", "canary": "CANARY", "linear": "LINEAR"}
-"""From the policy's `traffic` to the Type of TrafficRoutingConfiguration."""
+"""Maps the policy's `traffic` to the Type of TrafficRoutingConfiguration."""
 SIZE_MEMBERS = {"canary": "CanarySize", "linear": "LinearStepSize"}
-"""From the policy's `traffic` to the member of TrafficRoutingConfiguration that has the size of a step."""
+"""Maps the policy's `traffic` to the member of TrafficRoutingConfiguration that has the size of a step."""
 TEXT_TYPES = {"JsonContentTypes": ["application/json", "application/jsonlines"], "CsvContentTypes": ["text/csv"]}
 """Content types whose bodies data capture stores as text. Other bodies are stored as base64."""
 
@@ -63,7 +64,7 @@ def build_config_request(
         endpoint: name of the endpoint.
         version: registered version.
         model_name: name of SageMaker's model.
-        policy: the release's parameters.
+        policy: section `serving` of the parameters; see the module.
         capture_uri: s3:// prefix of captured requests.
         tags: tags of the task.
     """

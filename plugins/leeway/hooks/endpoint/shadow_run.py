@@ -27,7 +27,7 @@ from leeway.hooks.endpoint.deployment import Endpoint
 from leeway.hooks.endpoint.deployment_tag import (
     DEPLOYMENT_TAG,
     get_deployment_name,
-    get_modification,
+    get_modification_time,
     has_begun,
     record_failure,
 )
@@ -159,7 +159,9 @@ class ShadowRun:
 
     def _build_update_wait(self, endpoint: Endpoint, config_name: str, tag: str) -> DeploymentWait:
         """Return the wait that begins to change the endpoint's configuration, unless the endpoint is modified first."""
-        wait = replace(self.wait_template, config_name=config_name, tag=tag, modification=get_modification(endpoint))
+        wait = replace(
+            self.wait_template, config_name=config_name, tag=tag, modification=get_modification_time(endpoint)
+        )
         return replace(wait, verb="update", request=build_update_request(self.client.name, config_name))
 
     def _require_budget(self, variant: Mapping[str, Any]) -> None:

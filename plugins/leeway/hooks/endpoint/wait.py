@@ -40,7 +40,7 @@ class DeploymentWait(AwsWait):
         verb: operation that begins the deployment; empty if it is in progress already.
         request: parameters of this operation; None without an operation.
         tag: value of `DEPLOYMENT_TAG` once the deployment is in progress; empty: the tag is not set.
-        modification: `get_modification` of the endpoint when the task decided to update it. If the endpoint was
+        modification: `get_modification_time` of the endpoint when the task decided to update it. If the endpoint was
             modified since then, the update does not begin: it has begun already, or the task has to decide again.
     """
 

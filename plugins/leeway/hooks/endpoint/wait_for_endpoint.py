@@ -12,7 +12,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from leeway.hooks.endpoint.deployment_tag import DEPLOYMENT_TAG, build_announcement, get_modification
+from leeway.hooks.endpoint.deployment_tag import DEPLOYMENT_TAG, build_announcement, get_modification_time
 from leeway.hooks.endpoint.wait import CHANGING_STATES, DeploymentEvent, DeploymentWait, get_pending_config
 from leeway.hooks.sagemaker.aws_errors import Outage, format_error_line, is_permanent, is_transient
 from leeway.hooks.step.hook import Logger
@@ -89,7 +89,7 @@ class _EndpointMonitor:
             return await self._begin(sagemaker, announced_arn="")
         wait, tag = self.wait, await self._read_tag(sagemaker, endpoint)
         has_own_tag = bool(wait.tag) and tag == wait.tag
-        if get_modification(endpoint) == wait.modification and not has_own_tag:
+        if get_modification_time(endpoint) == wait.modification and not has_own_tag:
             return await self._announce(sagemaker, endpoint)
         is_announced = bool(wait.tag) and tag == build_announcement(wait.tag, wait.modification)
         has_own_config = wait.config_name in (get_pending_config(endpoint), endpoint["EndpointConfigName"])

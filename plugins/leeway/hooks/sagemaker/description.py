@@ -12,8 +12,6 @@ LIVE_STATES = ("InProgress", "Stopping")
 """States of a job that has not ended."""
 PAID_STATES = ("Downloading", "DownloadingTrainingImage", "Training", "Uploading", "Stopping")
 """Secondary states in which a training job has instances and costs money. In all other states it waits for them."""
-
-
 TRIALS = "Trials"
 """Key of a tuning job's description to which Leeway adds the descriptions of its trials' training jobs."""
 

@@ -146,13 +146,13 @@ async def _find_arn(sagemaker: Any, wait: JobWait) -> str:
 
 
 async def request_stop(sagemaker: Any, wait: JobWait) -> None:
-    """Request once that the job stops; do nothing if it has ended or does not exist."""
+    """Request once that the job stops. Ignore errors that are not transient, such as that the job has ended."""
     try:
         await call_operation(sagemaker, "stop", wait.kind, wait.job_name)
     except ClientError as error:
         if is_transient(error):
             raise
-        # Any other error means that the job has ended.
+        # The usual other errors: the job has ended, or does not exist.
 
 
 class _JobMonitor:

@@ -70,12 +70,12 @@ def test_health_names_the_most_serious_finding(home: Any, source: Any) -> None:
     write_drift(DAY + dt.timedelta(1), "drift", "distance drifted\nauc fell")
     write_drift(DAY, "none", "")
     status = read()
-    assert (status.health, status.reason) == ("drift", "up to 2013-01-04: distance drifted; auc fell")
+    assert (status.health, status.reason) == ("drift", "in the window up to 2013-01-04: distance drifted; auc fell")
     write_drift(DAY + dt.timedelta(3), "drift", "another version drifted", version="1")
     write_drift(DAY + dt.timedelta(2), "none", "nothing drifted")
     assert read().health == "ok", "the last decision counts"
     add_loop_event(loop_events.Kind.HELD_BACK, "r/1", guard="breaker", why="three failed", alert=True)
-    assert read().reason == "trainings are held back by breaker: three failed"
+    assert read().reason == "the guard breaker holds trainings back: three failed"
     add_loop_event(loop_events.Kind.STARTED, "r/2", as_of=DAY, trigger="manual")
     assert (read().health, read().last_training) == ("ok", "2013-01-03 running")
     add_loop_event(loop_events.Kind.ENDED, "r/2", outcome="failed")

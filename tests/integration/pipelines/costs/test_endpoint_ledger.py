@@ -112,7 +112,7 @@ def test_report_shows_endpoints_beside_jobs(commands: Any, tmp_path: Path) -> No
     for text in ("Endpoint costs", "ml.m5.large", "serverless 2 GB", "1,800.0", "prices as of 2026-10-01"):
         assert text in process.out
     assert "Training costs" not in process.out, "there is no job"
-    assert "Use of the instances" not in process.out, "no use is known"
+    assert "Utilization of the instances" not in process.out, "no utilization is known"
     assert (tmp_path / "costs.png").read_bytes().startswith(b"\x89PNG")
     report = json.loads(commands.run_step("costs", "report", "--json", "--by", "project,instance_type").out)
     groups = {(group["project"], group["instance_type"]): group for group in report["endpoints"]["groups"]}
@@ -131,11 +131,11 @@ def test_report_shows_what_the_endpoints_used(commands: Any, home: Path) -> None
     EndpointLedger.open().add([make_row(0, 4) | use, make_row(0, 4, endpoint="sparse", instance_type="", memory_mb=1)])
     process = commands.run_step("costs", "report", "--by", "instance_type")
     assert process.code == 0, process.err
-    assert "Use of the instances of endpoints" in process.out and "31 / 96" in process.out
+    assert "Utilization of the instances of endpoints" in process.out and "31 / 96" in process.out
     sentences = json.loads(commands.run_step("costs", "advice", "--json").out)
     assert sentences == [
         "The size of endpoint boats (variant v, 1 x ml.m5.large) is not judged, because CloudWatch has no value of the "
-        "use of its memory."
+        "utilization of its memory."
     ]
 
 

@@ -135,7 +135,7 @@ def test_use_of_the_instances_is_stored_and_what_is_not_known_is_null(home: Path
 
 
 def test_ledger_of_an_earlier_version_is_read_and_gets_the_new_columns(home: Path) -> None:
-    """Earlier versions stored no use of the instances, no waits for data, no restores, nobody who pays, and no size."""
+    """Earlier versions stored no utilization of instances, no waits for data, no restores, no payers, and no size."""
     new_names = (*COLUMNS, DATA_WAIT_COLUMN, *RESTORE_COLUMNS, *PAYER_COLUMNS, "input_bytes")
     old_schema = pa.schema([column for column in SCHEMA if column.name not in new_names])
     charge.run(make_spec(make_job("j-1")))

@@ -11,7 +11,7 @@ from werkzeug.test import Client
 from drydock.api.control import MAX_BODY_BYTES, ControlEndpoints
 from drydock.ec2.spot_prices import SpotPrices
 from drydock.endpoints.faults import VariantFault, VariantFaults
-from drydock.endpoints.records import Plan, Variant
+from drydock.endpoints.records import ServedConfig, Variant
 from drydock.endpoints.registry import Endpoints
 from drydock.execution.queue import JobQueue
 from drydock.faults.outages import Outages
@@ -35,8 +35,8 @@ def outages() -> Outages:
 @pytest.fixture
 def endpoint() -> SimpleNamespace:
     """Return an endpoint `e` with one variant, `main`, of the configuration `e-1`."""
-    plan = Plan("e-1", [Variant("main", {}, "ml.m5.large", 1, 1.0)])
-    return SimpleNamespace(name="e", faults=VariantFaults(), list_plans=lambda: [plan])
+    config = ServedConfig("e-1", [Variant("main", {}, "ml.m5.large", 1, 1.0)])
+    return SimpleNamespace(name="e", faults=VariantFaults(), list_configs=lambda: [config])
 
 
 @pytest.fixture

@@ -7,49 +7,51 @@ import pytest
 from moto.applicationautoscaling.exceptions import AWSValidationException
 
 from drydock.autoscaling.rules import METRIC_TYPE, check_policy, check_range, find_instance_limit
-from drydock.endpoints.records import Plan, Variant
+from drydock.endpoints.records import ServedConfig, Variant
 
 STEPS = {"AdjustmentType": "ChangeInCapacity", "StepAdjustments": [{"ScalingAdjustment": 1}]}
 TRACKING = {"TargetValue": 70.0, "PredefinedMetricSpecification": {"PredefinedMetricType": METRIC_TYPE}}
 SERVERLESS = {"MemorySizeInMB": 1024, "MaxConcurrency": 5}
 
 
-def build_plan(*counts: int, serverless: dict[str, Any] | None = None) -> Plan:
-    """Return a plan with the variants v0, v1, ... that have so many instances."""
-    return Plan(
+def build_config(*counts: int, serverless: dict[str, Any] | None = None) -> ServedConfig:
+    """Return a configuration with the variants v0, v1, ... that have so many instances."""
+    return ServedConfig(
         "c", [Variant(f"v{n}", {}, "ml.m5.large", count, 1.0, False, serverless) for n, count in enumerate(counts)]
     )
 
 
 @pytest.mark.parametrize(("low", "high"), [(1, 1), (18, 100)])
 def test_ranges_within_the_limit_of_an_endpoint_are_accepted(low: int, high: int) -> None:
-    check_range(low, high, build_plan(1, 2), "v0", 1)
+    check_range(low, high, build_config(1, 2), "v0", 1)
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "plan", "message"),
+    ("low", "high", "config", "message"),
     [
         (
             21,
             21,
-            build_plan(1),
+            build_config(1),
             "MinCapacity (21) must be at most 20: an endpoint of drydock has at most 20 instances.",
         ),
-        (19, 30, build_plan(1, 2), "MinCapacity (19) must be at most 18"),
-        (2, 1, build_plan(1), "MaxCapacity (1) must be greater than or equal to MinCapacity (2)."),
-        (0, 1, build_plan(1), "MinCapacity of a variant must be at least 1"),
-        (1, None, build_plan(1), "A new scalable target must have MinCapacity and MaxCapacity."),
-        (1, 2, build_plan(0, serverless=SERVERLESS), "Variant v0 is serverless, so it has no instances to scale."),
+        (19, 30, build_config(1, 2), "MinCapacity (19) must be at most 18"),
+        (2, 1, build_config(1), "MaxCapacity (1) must be greater than or equal to MinCapacity (2)."),
+        (0, 1, build_config(1), "MinCapacity of a variant must be at least 1"),
+        (1, None, build_config(1), "A new scalable target must have MinCapacity and MaxCapacity."),
+        (1, 2, build_config(0, serverless=SERVERLESS), "Variant v0 is serverless, so it has no instances to scale."),
     ],
 )
-def test_ranges_that_cannot_be_reached_are_refused(low: int, high: int | None, plan: Plan, message: str) -> None:
+def test_ranges_that_cannot_be_reached_are_refused(
+    low: int, high: int | None, config: ServedConfig, message: str
+) -> None:
     with pytest.raises(AWSValidationException, match=re.escape(message)):
-        check_range(low, high, plan, "v0", 1)
+        check_range(low, high, config, "v0", 1)
 
 
 def test_limit_of_a_variant_is_what_the_others_leave() -> None:
-    assert find_instance_limit(build_plan(1), "v0") == 20
-    assert find_instance_limit(build_plan(1, 5, 4), "v0") == 11
+    assert find_instance_limit(build_config(1), "v0") == 20
+    assert find_instance_limit(build_config(1, 5, 4), "v0") == 11
 
 
 @pytest.mark.parametrize(

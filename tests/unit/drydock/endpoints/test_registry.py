@@ -10,7 +10,7 @@ import pytest
 
 from drydock.endpoints.instances.connection_pool import ModelResponse
 from drydock.endpoints.invocation import Invocation, InvocationResult
-from drydock.endpoints.records import EndpointRecord, EndpointStatus, Plan, Variant
+from drydock.endpoints.records import EndpointRecord, EndpointStatus, ServedConfig, Variant
 from drydock.endpoints.registry import Endpoints
 from drydock.jobs.record import get_now
 from drydock.resources import Owner, Resources
@@ -23,7 +23,7 @@ OWNER = Owner("123456789012", "us-east-1")
 def load(folder: Path, status: EndpointStatus) -> Any:
     """Store an endpoint, and return it as the next server loads it, before it starts anything."""
     store, variant = Store(folder / "db"), Variant("v", {"Image": "i"}, "ml.m5.large", 1, 1.0)
-    record = EndpointRecord("e", "arn", Plan("c", [variant]), get_now(), get_now(), status)
+    record = EndpointRecord("e", "arn", ServedConfig("c", [variant]), get_now(), get_now(), status)
     Resources(store, "endpoint").write(OWNER, "e", record.dump())
     settings = Settings(folder, "http://127.0.0.1:1", 1, 1)
     return Endpoints(store, settings, cast(Any, None), cast(Any, None), lambda *_: None).get_endpoints(OWNER)["e"]
@@ -32,7 +32,7 @@ def load(folder: Path, status: EndpointStatus) -> Any:
 @pytest.mark.parametrize("status", ["InService", "Updating", "RollingBack"])
 def test_requests_wait_for_the_instances_of_a_stored_endpoint(tmp_path: Path, status: str) -> None:
     endpoint = load(tmp_path, EndpointStatus(status))
-    assert endpoint.fleet is not None and endpoint.record.plan.variants == endpoint.fleet.plan.variants
+    assert endpoint.fleet is not None and endpoint.record.plan.variants == endpoint.fleet.config.variants
 
 
 @pytest.mark.parametrize("status", ["Creating", "Failed", "Deleting"])
@@ -46,7 +46,7 @@ def test_a_captured_request_has_the_time_at_which_it_came(tmp_path: Path, durati
     settings, capture = Settings(tmp_path, "http://127.0.0.1:1", 1, 1), {"EnableCapture": True}
     capture |= {"InitialSamplingPercentage": 100, "DestinationS3Uri": "s3://b/c", "CaptureOptions": []}
     endpoints = Endpoints(Store(tmp_path / "db"), settings, cast(Any, None), cast(Any, None), lambda *_: None)
-    endpoint, fleet = SimpleNamespace(owner=OWNER, name="e"), SimpleNamespace(plan=Plan("c", [], capture))
+    endpoint, fleet = SimpleNamespace(owner=OWNER, name="e"), SimpleNamespace(config=ServedConfig("c", [], capture))
     result = InvocationResult("v", ModelResponse(200, b"1", "text/csv"), duration_s, 1)
     begin = datetime.now(UTC).replace(microsecond=0)
     endpoints.record(cast(Any, endpoint), cast(Any, fleet), Invocation(b"1", {}), result, duration_s)

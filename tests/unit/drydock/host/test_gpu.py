@@ -1,4 +1,4 @@
-"""Test how the use of GPUs is read, with a program in the place of nvidia-smi: this machine has no GPU."""
+"""Test how the utilization of GPUs is read, with a program in the place of nvidia-smi: this machine has no GPU."""
 
 from pathlib import Path
 

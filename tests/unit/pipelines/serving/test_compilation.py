@@ -26,7 +26,7 @@ from pipelines.datasets.flights import features as flights_features
 from pipelines.errors import DataError, SpecError
 from pipelines.features import building
 from pipelines.features.columns import KEY_PREFIX
-from pipelines.features.dependencies import list_changed_features, list_features_of_other_rows
+from pipelines.features.dependencies import list_features_of_other_rows, list_redefined_columns
 from pipelines.serving.compilation import compile_features
 
 NEIGHBOURS = "departures_hour"
@@ -212,10 +212,10 @@ def test_finds_features_with_the_name_of_a_column_and_another_value(
     kinds = {"distance": "number", "plane_seats": "number", "dest": "category", "flight": "category", "x": "number"}
     dataset = replace(DATASET, features=kinds)
     monkeypatch.setattr(flights_features, "features", lambda rows: rows.mutate(x=rows.distance, distance=rows.distance))
-    assert list_changed_features(dataset, day.schema) == ["flight"]  # a number as a category
-    assert list_changed_features(dataset, day.schema, ["plane_seats"]) == ["plane_seats", "flight"]
+    assert list_redefined_columns(dataset, day.schema) == ["flight"]  # a number as a category
+    assert list_redefined_columns(dataset, day.schema, ["plane_seats"]) == ["plane_seats", "flight"]
     monkeypatch.setattr(flights_features, "features", lambda rows: rows.mutate(x=1, distance=rows.distance / 1000))
-    assert list_changed_features(dataset, day.schema) == ["distance", "flight"]
+    assert list_redefined_columns(dataset, day.schema) == ["distance", "flight"]
 
 
 PRINT_DIGEST = """

@@ -61,8 +61,8 @@ def test_nothing_is_said_about_nothing():
 def test_on_demand_jobs_are_compared_with_the_spot_jobs_of_the_model():
     (sentence,) = advise([make_job(), make_job(), SPOT_JOB])
     assert sentence == (
-        "2 job(s) of model m in the last 30 days ran on demand; on spot they would have cost about 1.40 "
-        "USD less, if they saved 70% as its spot jobs did."
+        "2 job(s) of model m in the last 30 days ran on demand. On spot instances they would have cost about 1.40 USD "
+        "less, if they saved 70%, as the spot jobs of model m did."
     )
 
 
@@ -73,12 +73,13 @@ def test_failures_waits_and_lost_work_are_named():
     assert advise([make_job(capacity_s=500, training_s=100)]) == [], "too short to matter"
     (lost,) = advise([make_job(lost_s=720.0, interruptions=1, spot=True)])
     assert lost == (
-        "Interruptions lost 20% of the training time of model m in the last 30 days: one came every 1.0 h, and undid "
-        "12 min on average. More frequent checkpoints would lose less, if one takes less than 288 s."
+        "Interruptions undid 20% of the training time of the jobs of model m in the last 30 days: there was one every "
+        "1.0 h of training, and each undid 12 min on average. Saving checkpoints more often would reduce the loss, "
+        "if a save takes less than 288 s."
     )
     assert advise([make_job(lost_s=350.0, interruptions=1, spot=True)]) == [], "too little to matter"
     on_demand_too = [make_job(lost_s=1440.0, interruptions=2, spot=True), make_job()]
-    assert "one came every 0.5 h" in advise(on_demand_too)[-1], "only jobs on spot are interrupted"
+    assert "there was one every 0.5 h" in advise(on_demand_too)[-1], "only jobs on spot are interrupted"
 
 
 def advise_on_idle(rows, **fields):

@@ -12,7 +12,7 @@ from drydock.endpoints.asynchronous.processor import AsyncInvocations, Key
 from drydock.endpoints.asynchronous.requests import AsyncRequest
 from drydock.endpoints.instances.connection_pool import ModelResponse
 from drydock.endpoints.invocation import InvocationResult
-from drydock.endpoints.records import Plan, Variant
+from drydock.endpoints.records import ServedConfig, Variant
 from drydock.resources import Owner
 from drydock.settings import Settings
 from drydock.store import Store
@@ -31,7 +31,9 @@ class Queue:
         self.broken_part = ""
         monkeypatch.setattr(requests, "time", SimpleNamespace(time=lambda: self.now))
         monkeypatch.setattr(processor, "serve", self._serve)
-        fleet = SimpleNamespace(plan=Plan("c", [Variant("v", {}, "ml.m5.large", 1, 1.0)]), count_ready=lambda _: 1)
+        fleet = SimpleNamespace(
+            config=ServedConfig("c", [Variant("v", {}, "ml.m5.large", 1, 1.0)]), count_ready=lambda _: 1
+        )
         self._endpoint = SimpleNamespace(name="e", fleet=fleet)
         metrics = SimpleNamespace(record_async_result=self._record)
         settings = Settings(folder, "http://127.0.0.1:1", 1, 1)

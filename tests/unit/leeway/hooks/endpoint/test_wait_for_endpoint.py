@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import pytest
 from botocore.exceptions import ClientError
-from leeway.hooks.endpoint.deployment_tag import DEPLOYMENT_TAG, get_modification, has_begun
+from leeway.hooks.endpoint.deployment_tag import DEPLOYMENT_TAG, get_modification_time, has_begun
 from leeway.hooks.endpoint.wait import DeploymentEvent, DeploymentWait
 from leeway.hooks.endpoint.wait_for_endpoint import _EndpointMonitor, start_and_wait_for_endpoint
 
@@ -105,7 +105,8 @@ def build_wait(sagemaker: SageMaker, **fields: Any) -> Wait:
     """Build the wait that a task stores which has just described the endpoint."""
     values: dict[str, Any] = {
         "endpoint": "flights", "config_name": "new", "check_interval_s": 0, "max_duration_s": 1, "verb": "update",
-        "request": {"EndpointConfigName": "new"}, "tag": NAME, "modification": get_modification(sagemaker.describe()),
+        "request": {"EndpointConfigName": "new"}, "tag": NAME,
+        "modification": get_modification_time(sagemaker.describe()),
         "aws_conn_id": None, "region_name": None, "verify": None, "botocore_config": None,
     }  # fmt: skip
     return Wait(**{**values, **fields}, sagemaker=sagemaker)

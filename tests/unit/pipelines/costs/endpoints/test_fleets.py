@@ -4,7 +4,7 @@ import datetime as dt
 
 import pytest
 
-from pipelines.costs.endpoints.fleets import CountChange, Fleet, measure_instances, split_by_day
+from pipelines.costs.endpoints.fleets import CountChange, Fleet, compute_instance_usage, split_by_day
 
 BEGIN = dt.datetime(2026, 10, 31, 22, 0, tzinfo=dt.UTC)
 
@@ -27,7 +27,7 @@ def at(hours: float) -> dt.datetime:
     ],
 )
 def test_instance_hours_and_hours_without_instance(count: int, changes: list, expected: tuple) -> None:
-    usage = measure_instances(at(0), at(4), count, [CountChange(at(hours), number) for hours, number in changes])
+    usage = compute_instance_usage(at(0), at(4), count, [CountChange(at(hours), number) for hours, number in changes])
     assert (usage.instance_h, usage.zero_h, usage.instance_count) == pytest.approx(expected)
 
 

@@ -95,7 +95,7 @@ def test_number_of_instances_that_a_person_does_not_choose_is_not_judged(is_scal
     (sentence,) = advise({"instances": 5, "instance_h": 80.0}, scaled=is_scaled) if is_scaled else advise(scaled=None)
     assert "ml.m5.large (2 vCPUs, 8 GiB) fits" in sentence and "in place of" not in sentence
     assert ("(variant v, ml.m5.2xlarge, scaled automatically)" in sentence) is bool(is_scaled)
-    assert ("if the target of its scaling is measured again for it." in sentence) is bool(is_scaled)
+    assert ("if the target value of its scaling policy is measured again on it." in sentence) is bool(is_scaled)
 
 
 def test_larger_type_is_named_if_the_memory_is_nearly_full_however_short_it_was_observed():
@@ -118,7 +118,7 @@ def test_larger_type_or_more_instances_are_named_if_the_cpu_is_busy_for_long():
     assert "ml.c5.4xlarge (16 vCPUs, 32 GiB) has more, at 0.816 USD an hour in place of 0.461, 6,219.60 USD" in sentence
     assert sentence.endswith("or 3 instances in place of 2 cost 8,760.00 USD more a year.")
     (sentence,) = advise(**busy, scaled=True)
-    assert "a lower target of its scaling" in sentence and "in place of 2" not in sentence
+    assert "a lower target value of its scaling policy" in sentence and "in place of 2" not in sentence
     assert advise(**{**busy, "cpu_mean": 639.0}) == [], "the control: well used"
     assert advise(busy, busy, cpu_peak=650.0, cpu_mean=100.0) == [], "two busy days of ten are not long"
 
@@ -160,23 +160,23 @@ def test_type_without_a_gpu_is_not_burstable_old_or_of_another_processor(monkeyp
 def test_gpu_without_a_cheaper_type_may_take_more_work():
     (sentence,) = advise({}, {"gpu_memory_peak": None}, **GPU)
     assert sentence.endswith(
-        "more requests or models on it would use more; the rest cost about 204.00 USD, or 7,446.00 USD a year."
+        "more requests or models would use its idle part, which cost about 204.00 USD, or 7,446.00 USD a year."
     )
 
 
 @pytest.mark.parametrize(
     ("fields", "reason"),
     [
-        ({"days": 6}, "its use is known for 144 of the 168 hours that this takes"),
-        ({"days": 7, "observed_h": 23.99}, "its use is known for 167 of the 168 hours that this takes"),
-        ({"observed_h": 6.0}, "its use is known for 60 of the 168 hours that this takes"),
-        ({"cpu_peak": None, "cpu_mean": None}, "CloudWatch has no value of the use of its CPU"),
+        ({"days": 6}, "its utilization is known for only 144 of the 168 hours needed"),
+        ({"days": 7, "observed_h": 23.99}, "its utilization is known for only 167 of the 168 hours needed"),
+        ({"observed_h": 6.0}, "its utilization is known for only 60 of the 168 hours needed"),
+        ({"cpu_peak": None, "cpu_mean": None}, "CloudWatch has no value of the utilization of its CPU"),
         (
             {"observed_h": 0.0, **dict.fromkeys(COLUMNS)},
-            "CloudWatch has no value of the use of its CPU and memory",
+            "CloudWatch has no value of the utilization of its CPU and memory",
         ),
-        ({**GPU, "gpu_peak": None, "gpu_mean": None}, "CloudWatch has no value of the use of its GPUs"),
-        ({"observed_h": None, **dict.fromkeys(COLUMNS)}, "its use is known for 0 of the 168 hours that this takes"),
+        ({**GPU, "gpu_peak": None, "gpu_mean": None}, "CloudWatch has no value of the utilization of its GPUs"),
+        ({"observed_h": None, **dict.fromkeys(COLUMNS)}, "its utilization is known for only 0 of the 168 hours needed"),
     ],
 )
 def test_unknown_use_gives_no_advice_but_the_reason(fields, reason):
@@ -232,7 +232,7 @@ def test_nothing_is_said_about_serverless_unused_and_ended_endpoints_and_of_unkn
     unmetered = RunningFleet(Fleet("us-east-1", "e", "c", "v", "ml.m5.large"), NOW, 0.1)
     (sentence,) = list_endpoint_size_advice([], [unmetered], NOW)
     assert sentence.startswith(
-        "The size of endpoint e (variant v, ml.m5.large) is not judged, because its use is known "
+        "The size of endpoint e (variant v, ml.m5.large) is not judged, because its utilization is known "
     )
     assert advise(region="mars-north-1", instances=1) == [], "no type has a price"
     assert advise(cost_usd=0.0001, instances=1) == []

@@ -78,7 +78,7 @@ def test_gpu_use_counts_the_gpus_of_an_instance():
     unknown_row = make_row("c", instance_type="ml.g5.xlarge", hours=50)
     figure = build(four_row, one_row, unknown_row, make_row("d"))["gpu_use"]
     assert (figure.value, figure.jobs, figure.is_met) == (pytest.approx(0.6), 2, False)
-    assert build(unknown_row)["gpu_use"].reason == "CloudWatch has no data on the use of the GPUs"
+    assert build(unknown_row)["gpu_use"].reason == "CloudWatch has no data on the utilization of the GPUs"
     assert "no job ran on an instance type with known GPUs" in build(make_row())["gpu_use"].reason
 
 

@@ -17,7 +17,7 @@ import pytest
 from typer.testing import CliRunner
 
 from pipelines.cli.app import build_app
-from pipelines.costs.price_sources.price_refresh import refresh_prices, write_prices
+from pipelines.costs.price_sources.price_refresh import request_prices, write_prices
 from pipelines.costs.price_sources.price_tables import PRICES_VARIABLE, read_table
 from pipelines.costs.prices import find_price, find_serverless_price, read_region_prices
 from pipelines.errors import DataError, InvalidError, ServiceError, SpecError
@@ -130,7 +130,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def test_a_table_has_prices_on_demand_spot_and_savings_plans(aws: Aws) -> None:
-    group = refresh_prices([REGION], 30, TODAY).prices[0]
+    group = request_prices([REGION], 30, TODAY).prices[0]
     assert group.usd_per_hour == {"ml.g5.xlarge": 1.408, "ml.m5.large": 0.115}
     assert group.hosting_usd_per_hour == {"ml.m5.large": 0.12}
     # The median of three spot prices is 0.036, and EC2's own price 0.096. EC2's price of g5.xlarge is not listed.
@@ -143,9 +143,9 @@ def test_a_table_has_prices_on_demand_spot_and_savings_plans(aws: Aws) -> None:
 
 def test_the_tables_of_the_project_are_used_by_their_dates(aws: Aws, project: Path) -> None:
     assert find_price("ml.m5.large", "us-east-1").date == dt.date(2025, 1, 1)
-    write_prices(refresh_prices(["us-east-1"], 30, dt.date(2026, 11, 20)))
+    write_prices(request_prices(["us-east-1"], 30, dt.date(2026, 11, 20)))
     aws.training["ml.m5.large"] = "0.2"
-    path = write_prices(refresh_prices(["us-east-1"], 30, dt.date(2026, 11, 21)))
+    path = write_prices(request_prices(["us-east-1"], 30, dt.date(2026, 11, 21)))
     assert path == project / "prices" / "2026-11-21.json" and len(list(path.parent.iterdir())) == 2
     price = find_price("ml.m5.large", "us-east-1")
     assert (price.usd_h, price.date, price.source) == (0.2, dt.date(2026, 11, 21), "AWS Price List API")
@@ -158,15 +158,15 @@ def test_the_tables_of_the_project_are_used_by_their_dates(aws: Aws, project: Pa
 
 
 def test_a_second_refresh_of_a_day_keeps_other_regions(aws: Aws, project: Path) -> None:
-    write_prices(refresh_prices(["us-east-1", "eu-west-1"], 30, TODAY))
+    write_prices(request_prices(["us-east-1", "eu-west-1"], 30, TODAY))
     aws.training["ml.m5.large"] = "0.2"
-    path = write_prices(refresh_prices(["us-east-1", "eu-north-1"], 30, TODAY))
+    path = write_prices(request_prices(["us-east-1", "eu-north-1"], 30, TODAY))
     prices = {group.regions[0]: group.usd_per_hour["ml.m5.large"] for group in read_table(path).prices}
     assert prices == {"eu-west-1": 0.115, "us-east-1": 0.2, "eu-north-1": 0.2}
-    write_prices(refresh_prices(["eu-west-1"], 7, TODAY))
+    write_prices(request_prices(["eu-west-1"], 7, TODAY))
     notes = {group.regions[0]: group.note for group in read_table(path).prices}
     assert "of 7 days" in notes["eu-west-1"] and "of 30 days" in notes["us-east-1"]
-    write_prices(refresh_prices(["us-east-1"], 30, TODAY + dt.timedelta(days=1)))
+    write_prices(request_prices(["us-east-1"], 30, TODAY + dt.timedelta(days=1)))
     assert [group.regions for group in read_table(project / "prices/2026-11-21.json").prices] == [["us-east-1"]]
 
 
@@ -177,7 +177,7 @@ def test_a_table_of_the_same_day_written_by_hand_keeps_what_is_not_renewed(aws: 
     path.parent.mkdir()
     own = {"as_of": str(TODAY), "source": "my contract", "prices": [group], "serverless": serverless}
     path.write_text(json.dumps(own))
-    write_prices(refresh_prices(["us-east-1"], 30, TODAY))
+    write_prices(request_prices(["us-east-1"], 30, TODAY))
     assert find_price("ml.m5.large", "eu-west-1").usd_h == 0.3 and find_price("ml.m5.large", "us-east-1").usd_h == 0.115
     assert find_price("ml.m5.large", "eu-west-1").source == find_serverless_price("eu-west-1").source == "my contract"
     assert find_price("ml.m5.large", "us-east-1").source == "AWS Price List API"
@@ -188,12 +188,12 @@ def test_a_file_that_is_no_table_is_not_replaced(aws: Aws, project: Path) -> Non
     path = project / "notes.json"
     path.write_text("{}")
     with pytest.raises(DataError, match="is not a table"):
-        write_prices(refresh_prices(["us-east-1"], 30, TODAY), path)
+        write_prices(request_prices(["us-east-1"], 30, TODAY), path)
     assert path.read_text() == "{}"
 
 
 def test_refreshes_at_the_same_time_lose_no_region(aws: Aws, project: Path) -> None:
-    tables = [refresh_prices([f"eu-west-{n}"], 30, TODAY) for n in range(8)]
+    tables = [request_prices([f"eu-west-{n}"], 30, TODAY) for n in range(8)]
     with ThreadPoolExecutor(8) as pool:
         path = next(iter(set(pool.map(write_prices, tables))))
     assert len(read_table(path).prices) == 8
@@ -210,16 +210,16 @@ def test_what_a_killed_refresh_left_is_removed_by_the_next_one(aws: Aws, project
     folder = project / "prices"
     assert [path.name[:16] for path in folder.iterdir()] == [".2026-11-19.json"]
     (folder / ".2026-11-19.json.swp").touch()  # of an editor
-    write_prices(refresh_prices([REGION], 30, TODAY))
+    write_prices(request_prices([REGION], 30, TODAY))
     assert sorted(path.name for path in folder.iterdir()) == [".2026-11-19.json.swp", f"{TODAY}.json"]
 
 
 def test_absurd_amounts_of_aws_are_one_line(aws: Aws) -> None:
     aws.rates = [("Train:ml.m5.large", 31_536_000, "0"), ("Train:ml.g5.xlarge", 31_536_000, "1")]
-    assert refresh_prices([REGION], 30, TODAY).prices[0].savings_plan_usd_per_hour == {"1y": {"ml.g5.xlarge": 1}}
+    assert request_prices([REGION], 30, TODAY).prices[0].savings_plan_usd_per_hour == {"1y": {"ml.g5.xlarge": 1}}
     aws.training["ml.m5.large"] = "1e6"
     with pytest.raises(DataError, match=f"the prices of AWS in {REGION} are not valid: usd_per_hour.ml.m5.large"):
-        refresh_prices([REGION], 30, TODAY)
+        request_prices([REGION], 30, TODAY)
 
 
 def test_a_day_before_all_tables_and_a_past_day_of_the_api_are_refused(
@@ -235,7 +235,7 @@ def test_a_day_before_all_tables_and_a_past_day_of_the_api_are_refused(
 def test_prices_in_another_currency_are_refused(aws: Aws, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     aws.currency = "CNY"
     with pytest.raises(DataError, match="prices in CNY, and all prices here are in USD"):
-        refresh_prices(["cn-north-1"], 30, TODAY)
+        request_prices(["cn-north-1"], 30, TODAY)
     table = {"as_of": "2026-10-01", "currency": "EUR", "prices": [{"regions": ["r"], "usd_per_hour": {"ml.a.b": 1}}]}
     (project / "own.json").write_text(json.dumps(table))
     monkeypatch.setenv(PRICES_VARIABLE, str(project / "own.json"))
@@ -255,20 +255,20 @@ def test_an_absurd_saving_is_refused(share: float, project: Path, monkeypatch: p
 def test_a_region_without_prices_and_a_refusal_leave_no_file(aws: Aws, project: Path) -> None:
     aws.training = {}
     with pytest.raises(DataError, match="no prices of SageMaker training in mars-north-1"):
-        write_prices(refresh_prices(["mars-north-1"], 30, TODAY))
+        write_prices(request_prices(["mars-north-1"], 30, TODAY))
     aws.training, aws.statuses = {"ml.m5.large": "1"}, {"ec2": 403}
     with pytest.raises(InvalidError, match="denies access to EC2's spot price history") as error:
-        write_prices(refresh_prices([REGION], 30, TODAY))
+        write_prices(request_prices([REGION], 30, TODAY))
     assert "ec2:DescribeSpotPriceHistory" in error.value.hint
     aws.statuses = {"ec2": 500}
     with pytest.raises(ServiceError, match="spot price history failed"):
-        write_prices(refresh_prices([REGION], 30, TODAY))
+        write_prices(request_prices([REGION], 30, TODAY))
     assert not (project / "prices").exists()
 
 
 def test_savings_plans_are_unknown_without_access_to_them(aws: Aws) -> None:
     aws.statuses = {"plans": 403}
-    assert refresh_prices([REGION], 30, TODAY).prices[0].savings_plan_usd_per_hour == {}
+    assert request_prices([REGION], 30, TODAY).prices[0].savings_plan_usd_per_hour == {}
 
 
 def test_the_commands(aws: Aws, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -297,7 +297,7 @@ def test_the_commands(aws: Aws, project: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_show_shows_what_is_used_with_the_api(aws: Aws, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_prices(refresh_prices([REGION], 30, TODAY))
+    write_prices(request_prices([REGION], 30, TODAY))
     aws.training = {"ml.m5.large": "0.25", "ml.new.large": "7"}
     run = CliRunner().invoke
     show = ["prices", "show", "--region", REGION, "--json"]

@@ -60,8 +60,8 @@ def make_rows(**fields: Any) -> list[dict[str, Any]]:
 def test_a_row_with_a_gap_is_left_out(column: str, value: Any) -> None:
     rows = make_rows(**{column: value})
     assert not is_usable(rows[-1]) and is_usable(rows[0])
-    assert replace(plan(rows), jobs_with_gaps=()) == plan(rows[:-1])
-    assert plan(rows).jobs_with_gaps == (rows[-1]["name"],) and plan(rows[:-1]).jobs_with_gaps == ()
+    assert replace(plan(rows), unusable_jobs=()) == plan(rows[:-1])
+    assert plan(rows).unusable_jobs == (rows[-1]["name"],) and plan(rows[:-1]).unusable_jobs == ()
     spec = {"instance_types": ["ml.m5.*"], "region": "us-east-1", "model": "flights"}
     chosen, expected = (choose(ChooseInstanceSpec.parse(spec, "test"), some, NOW) for some in (rows, rows[:-1]))
     assert chosen == expected and chosen.predicted_s

@@ -1,4 +1,4 @@
-"""Change an expression so that each row is computed as if it were the only one, however many rows there are."""
+"""Make the rows of an expression independent: each row is computed as if it were the only one."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ UNKNOWN_VALUES = (ops.Subquery, ops.Unnest, ops.Impure, ops.ScalarUDF)
 """Values that can depend on other rows without a window function, add rows, or change from one call to the next."""
 
 
-def separate_rows(table: ibis.Table, row_number_column: str) -> ibis.Table | None:
+def make_rows_independent(table: ibis.Table, row_number_column: str) -> ibis.Table | None:
     """Return the expression in which each row has the values that it would have without the other rows.
 
     A window function gets the row's number as a further column of its groups, so that each row is a group of its own.
-    An expression without features of other rows stays as it is.
+    An expression whose rows are independent already stays as it is.
 
     Args:
         table: expression on one unbound table.
@@ -32,7 +32,7 @@ def separate_rows(table: ibis.Table, row_number_column: str) -> ibis.Table | Non
     has_column = all(row_number_column in relation.schema for relation in node.find(ops.Relation))
     if node.find(UNKNOWN_VALUES) or not has_column:
         return None
-    new_node = node.replace(lambda node, values: _separate(node, values, row_number_column))
+    new_node = node.replace(lambda node, values: _rebuild_node(node, values, row_number_column))
     # A reduction or an analytic function outside a window reads all rows, so the result is unknown.
     windows = new_node.find(ops.WindowFunction)
     functions_in_windows = {window.func for window in windows}
@@ -42,16 +42,16 @@ def separate_rows(table: ibis.Table, row_number_column: str) -> ibis.Table | Non
     return new_node.to_expr() if is_known else None
 
 
-def _separate(node: Any, values: dict[str, Any] | None, row_number_column: str) -> Any:
+def _rebuild_node(node: Any, values: dict[str, Any] | None, row_number_column: str) -> Any:
     """Return a node with these values; in a projection, the windows get the number as a column of their groups."""
     node = node.__recreate__(values) if values else node
     if not isinstance(node, ops.Project):
         return node
     column = ops.Field(node.parent, row_number_column)
-    return ops.Project(node.parent, {name: _separate_windows(value, column) for name, value in node.values.items()})
+    return ops.Project(node.parent, {name: _add_to_groups(value, column) for name, value in node.values.items()})
 
 
-def _separate_windows(value: ops.Value, column: ops.Field) -> ops.Value:
+def _add_to_groups(value: ops.Value, column: ops.Field) -> ops.Value:
     """Return the value, with the column added to the groups of each of its window functions."""
     windows = value.find(ops.WindowFunction, filter=ops.Value)
     return value.replace({window: window.copy(group_by=(*window.group_by, column)) for window in windows})

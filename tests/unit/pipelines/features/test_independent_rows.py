@@ -1,4 +1,4 @@
-"""An expression is separated only if its operations are known; then no row depends on the others."""
+"""The rows of an expression are made independent only if all of its operations are known."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import ibis
 import pyarrow as pa
 import pytest
 
-from pipelines.features.separation import separate_rows
+from pipelines.features.independent_rows import make_rows_independent
 
 ROWS = ibis.table({"number": "int64", "price": "float64", "city": "string"}, name="rows")
 DATA = pa.table(
@@ -34,17 +34,17 @@ def compute(table: ibis.Table, rows: pa.Table) -> list[dict[str, Any]]:
     ],
 )
 def test_each_row_has_the_values_that_it_has_alone(table: ibis.Table) -> None:
-    separated = separate_rows(table, "number")
-    assert separated is not None
+    independent = make_rows_independent(table, "number")
+    assert independent is not None
     alone = [compute(table, DATA.slice(number, 1))[0] for number in range(DATA.num_rows)]
-    assert compute(separated, DATA) == alone
+    assert compute(independent, DATA) == alone
     assert compute(table, DATA) != alone, "the control: together, the rows have other values"
 
 
 @pytest.mark.parametrize("table", [ROWS, ROWS.mutate(x=ROWS.price * 2, y=ROWS.city.upper()).drop("price")])
 def test_an_expression_of_single_rows_stays_as_it_is(table: ibis.Table) -> None:
-    separated = separate_rows(table, "number")
-    assert separated is not None and separated.equals(table)
+    independent = make_rows_independent(table, "number")
+    assert independent is not None and independent.equals(table)
 
 
 @ibis.udf.scalar.builtin
@@ -71,5 +71,5 @@ def hash(value: str) -> int:  # DuckDB's name
         ROWS.select("city", x=ROWS.price.sum().over(group_by="city")),
     ],
 )
-def test_what_is_not_known_is_not_separated(table: ibis.Table) -> None:
-    assert separate_rows(table, "number") is None
+def test_an_unknown_operation_is_refused(table: ibis.Table) -> None:
+    assert make_rows_independent(table, "number") is None
