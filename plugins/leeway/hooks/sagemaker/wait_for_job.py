@@ -29,6 +29,9 @@ T = TypeVar("T")
 WAITER_TAG = "leeway:waiter"
 """Key of a job's tag. Its value names the trigger that waits for the job, and the try of the trigger's task."""
 
+ENDED_CODES = ("ResourceNotFound", "ValidationException")
+"""Error codes of a request to stop a job that does not exist, or that has ended."""
+
 
 async def start_and_wait_for_job(wait: JobWait, log: Logger) -> WaitEvent:
     """Start the job unless it exists, wait for its end, and return how the wait ended."""
@@ -65,14 +68,23 @@ async def wait_for_job(wait: JobWait, log: Logger, stop: Callable[[Any], Awaitab
 
 
 async def stop_job(wait: JobWait, log: Logger) -> None:
-    """Request that the job stops; retry the request while SageMaker does not answer. Idempotent."""
+    """Request that the job stops; retry the request while SageMaker does not answer. Idempotent.
+
+    Raises:
+        ClientError: the request was refused, for example because the role may not stop jobs. The log says so.
+    """
 
     async def request() -> None:
         async with wait.open_clients() as (sagemaker, _):
             await request_stop(sagemaker, wait)
         log.warning("%s job %s: stop requested; %s", wait.kind, wait.job_name, LOST_BY_STOP[wait.kind])
 
-    await retry_without_limit(request, log)
+    try:
+        await retry_without_limit(request, log)
+    except Exception as error:
+        line = "%s job %s runs on, and costs money, because the request to stop it failed: %s"
+        log.error(line, wait.kind, wait.job_name, format_error_line(error))
+        raise
 
 
 async def retry_without_limit(call: Callable[[], Awaitable[None]], log: Logger, service: str = "SageMaker") -> None:
@@ -146,13 +158,12 @@ async def _find_arn(sagemaker: Any, wait: JobWait) -> str:
 
 
 async def request_stop(sagemaker: Any, wait: JobWait) -> None:
-    """Request once that the job stops. Ignore errors that are not transient, such as that the job has ended."""
+    """Request once that the job stops. Ignore the error that the job has ended or does not exist."""
     try:
         await call_operation(sagemaker, "stop", wait.kind, wait.job_name)
     except ClientError as error:
-        if is_transient(error):
+        if get_error_code(error) not in ENDED_CODES:
             raise
-        # The usual other errors: the job has ended, or does not exist.
 
 
 class _JobMonitor:
