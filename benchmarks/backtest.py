@@ -101,7 +101,7 @@ def find_repetition_faults(state_before: Mapping[str, Any], state_after: Mapping
     """Return the faults of the registry after the second backfill, with promotion; empty if it is correct."""
     faults: dict[str, Any] = {}
     passed_versions = [version["version"] for version in state_before["versions"] if version["verdict"] == "passed"]
-    if state_after["champion"] != passed_versions[-1]:
+    if state_after["champion"] != (passed_versions[-1] if passed_versions else None):
         faults["champion"] = state_after["champion"]
     for version_before, version_after in zip(state_before["versions"], state_after["versions"], strict=True):
         if (version_before["version"], version_before["verdict"]) != (
