@@ -244,15 +244,18 @@ def browser() -> Iterator[Any]:
 
 
 @pytest.fixture(scope="module")
-def get_context(browser: Any, server: PageServer) -> Iterator[Callable[[str], Any]]:
-    """Return the function that returns a person's browser context, whose cache keeps Airflow's scripts."""
-    contexts: dict[str, Any] = {}
+def get_context(browser: Any, server: PageServer) -> Iterator[Callable[..., Any]]:
+    """Return the function that returns a person's browser context, whose cache keeps Airflow's scripts.
 
-    def get(user: str) -> Any:
-        if user not in contexts:
-            contexts[user] = open_context(browser)
-        contexts[user].add_cookies([{"name": "_token", "value": server.get_token(user), "url": server.url}])
-        return contexts[user]
+    Each theme has a context of its own, because all pages of a context follow the theme that one of them stores.
+    """
+    contexts: dict[tuple[str, str], Any] = {}
+
+    def get(user: str, theme: str = "light") -> Any:
+        context = contexts.get((user, theme)) or open_context(browser)
+        contexts[user, theme] = context
+        context.add_cookies([{"name": "_token", "value": server.get_token(user), "url": server.url}])
+        return context
 
     yield get
     for context in contexts.values():
@@ -265,30 +268,118 @@ def problems() -> list[str]:
     return []
 
 
-@pytest.fixture
-def open_page(
-    get_context: Callable[[str], Any], server: PageServer, problems: list[str]
-) -> Iterator[Callable[..., Any]]:
-    """Return the function that logs a person in, opens an address of the page, and collects problems."""
-    pages = []
+class PageRecorder:
+    """Open Airflow's pages for a test, and collect their problems.
 
-    def check_request(request: Any) -> None:
-        if not request.url.startswith((f"{server.url}/", "data:", "blob:")):
-            problems.append(f"request to another server: {request.url}")
+    Args:
+        server: the API server.
+        problems: list of the test, to which problems are added.
+    """
+
+    def __init__(self, server: PageServer, problems: list[str]) -> None:
+        self._server, self._problems = server, problems
+        self.pages: list[Any] = []
+
+    def record(self, page: Any) -> None:
+        """Collect the problems of a page until `stop`."""
+        self.pages.append(page)
+        for event, function in self._functions.items():
+            page.on(event, function)
+
+    def stop(self) -> None:
+        """Collect nothing more."""
+        for page in self.pages:
+            for event, function in self._functions.items():
+                page.remove_listener(event, function)
+
+    @property
+    def _functions(self) -> dict[str, Callable[[Any], None]]:
+        return {"request": self._check_request, "pageerror": self._add_error, "dialog": self._dismiss}
+
+    def _check_request(self, request: Any) -> None:
+        if not request.url.startswith((f"{self._server.url}/", "data:", "blob:")):
+            self._problems.append(f"request to another server: {request.url}")
+
+    def _add_error(self, error: Any) -> None:
+        self._problems.append(str(error))
+
+    def _dismiss(self, dialog: Any) -> None:
+        self._problems.append(f"dialog: {dialog.message}")
+        dialog.dismiss()
+
+
+def create_page(context: Any, theme: str) -> Any:
+    """Return a new page of a browser context with a theme: light or dark."""
+    page = context.new_page()
+    page.emulate_media(color_scheme=theme, reduced_motion="reduce")
+    page.add_init_script(f"localStorage.setItem('theme', {theme!r})")
+    return page
+
+
+@pytest.fixture
+def open_page(get_context: Callable[..., Any], server: PageServer, problems: list[str]) -> Iterator[Callable[..., Any]]:
+    """Return the function that logs a person in, opens an address in a new page, and collects problems."""
+    recorder = PageRecorder(server, problems)
 
     def open_as(user: str, path: str = "", width: int = 1280, height: int = 900, theme: str = "light") -> Any:
-        page = get_context(user).new_page()
-        pages.append(page)
+        page = create_page(get_context(user, theme), theme)
         page.set_viewport_size({"width": width, "height": height})
-        page.emulate_media(color_scheme=theme, reduced_motion="reduce")
-        page.add_init_script(f"localStorage.setItem('theme', {theme!r})")
-        page.on("request", check_request)
-        page.on("pageerror", lambda error: problems.append(str(error)))
-        page.on("dialog", lambda dialog: (problems.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+        recorder.record(page)
         page.goto(f"{server.url}/plugin/leeway{path}")
         return page
 
     yield open_as
-    for page in pages:
+    for page in recorder.pages:
         page.close()
+    assert problems == []
+
+
+SHOW_ADDRESS = """async path => {
+  const go = address => { history.pushState(null, '', address); dispatchEvent(new PopStateEvent('popstate')); };
+  const isShown = () => [...document.querySelectorAll('h1')].some(heading => heading.textContent === 'Leeway');
+  go('/no-such-page');
+  while (isShown()) await new Promise(requestAnimationFrame);
+  go(path);
+}"""
+"""Script that removes Leeway's page from Airflow's, and shows another address of it, as Airflow's links do."""
+
+
+@pytest.fixture(scope="module")
+def loaded_pages() -> dict[tuple[str, str], list[Any]]:
+    """Keep the pages that `reuse_page` has loaded: person and theme to pages that no test uses."""
+    return {}
+
+
+@pytest.fixture
+def reuse_page(
+    get_context: Callable[..., Any],
+    server: PageServer,
+    problems: list[str],
+    loaded_pages: dict[tuple[str, str], list[Any]],
+) -> Iterator[Callable[..., Any]]:
+    """Return a function as `open_page` does, for tests that leave nothing in the page.
+
+    Airflow's scripts take seconds to start. So the function shows the address in a page of an earlier test.
+    """
+    recorder = PageRecorder(server, problems)
+    keys: list[tuple[str, str]] = []
+
+    def open_as(user: str, path: str = "", width: int = 1280, height: int = 900, theme: str = "light") -> Any:
+        context, free_pages = get_context(user, theme), loaded_pages.setdefault((user, theme), [])
+        is_loaded = bool(free_pages)
+        page = free_pages.pop() if is_loaded else create_page(context, theme)
+        keys.append((user, theme))
+        page.set_viewport_size({"width": width, "height": height})
+        recorder.record(page)
+        if is_loaded:
+            page.evaluate(SHOW_ADDRESS, f"/plugin/leeway{path}")
+        else:
+            page.goto(f"{server.url}/plugin/leeway{path}")
+        return page
+
+    yield open_as
+    recorder.stop()
+    for key, page in zip(keys, recorder.pages, strict=True):
+        page.evaluate(SHOW_ADDRESS, "/no-such-page")
+        loaded_pages[key].append(page)
     assert problems == []

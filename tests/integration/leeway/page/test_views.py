@@ -29,8 +29,8 @@ SERIOUS = ("serious", "critical")
 
 @pytest.mark.parametrize(("theme", "width"), SOME_SCREENS)
 @pytest.mark.parametrize("view", VIEWS)
-def test_view_is_complete_and_usable_by_all(open_page, view, theme, width):
-    page = open_page("ada", VIEWS[view][0], width=width, theme=theme)
+def test_view_is_complete_and_usable_by_all(reuse_page, view, theme, width):
+    page = reuse_page("ada", VIEWS[view][0], width=width, theme=theme)
     wait_for_view(page, view)
     assert page.evaluate("document.documentElement.classList.contains('dark')") == (theme == "dark")
     assert page.evaluate("document.documentElement.scrollWidth") <= width, "nothing is cut off at the right"
@@ -51,9 +51,9 @@ def find_problems(page, context):
 
 
 @pytest.mark.parametrize("theme", [pytest.param("light", marks=pytest.mark.soak), "dark"])
-def test_dialogs_and_open_tables_are_usable_by_all(open_page, theme):
+def test_dialogs_and_open_tables_are_usable_by_all(reuse_page, theme):
     for path, names in DIALOGS.items():
-        page = open_page("ada", path, theme=theme)
+        page = reuse_page("ada", path, theme=theme)
         for name in names:
             page.get_by_role("button", name=name, exact=True).first.click()
             page.get_by_role("dialog").wait_for()
@@ -61,7 +61,7 @@ def test_dialogs_and_open_tables_are_usable_by_all(open_page, theme):
             assert find_problems(page, "[role=dialog]") == [], name
             page.keyboard.press("Escape")
             page.get_by_role("dialog").wait_for(state="detached")
-    page = open_page("ada", "/models/flights", theme=theme)
+    page = reuse_page("ada", "/models/flights", theme=theme)
     page.get_by_text("Show as table: history").click()
     page.get_by_role("table", name="history").wait_for()
     assert find_problems(page, "#root") == []
@@ -74,8 +74,8 @@ def test_a_missing_label_is_a_problem(open_page):
     assert [name for name, _ in find_problems(page, "#root")] == ["button-name"]
 
 
-def test_week_is_chosen_by_keyboard_and_says_what_was_known(open_page):
-    page = open_page("vera", "/models/flights")
+def test_week_is_chosen_by_keyboard_and_says_what_was_known(reuse_page):
+    page = reuse_page("vera", "/models/flights")
     select = page.get_by_label("Week", exact=True)
     select.wait_for()
     before = page.get_by_role("heading", name=re.compile("Week of 20")).inner_text()
@@ -86,8 +86,8 @@ def test_week_is_chosen_by_keyboard_and_says_what_was_known(open_page):
 
 
 @pytest.mark.parametrize("place", [0.3, pytest.param(0.7, marks=pytest.mark.soak)])
-def test_click_on_the_chart_selects_the_week_there(server, open_page, place):
-    page = open_page("vera", "/models/flights")
+def test_click_on_the_chart_selects_the_week_there(server, reuse_page, place):
+    page = reuse_page("vera", "/models/flights")
     chart = page.get_by_role("img", name=re.compile("^History of the model"))
     chart.scroll_into_view_if_needed()
     box = chart.bounding_box()
@@ -100,9 +100,9 @@ def test_click_on_the_chart_selects_the_week_there(server, open_page, place):
 
 
 @pytest.mark.parametrize("has_findings", [True, False])
-def test_week_shows_its_data_and_what_failed(server, open_page, has_findings):
+def test_week_shows_its_data_and_what_failed(server, reuse_page, has_findings):
     week = find_week(read_partitions(server), has_findings)
-    check_week_data(open_page("vera", f"/models/flights?week={week}"), server, week)
+    check_week_data(reuse_page("vera", f"/models/flights?week={week}"), server, week)
 
 
 def check_week_data(page, server, week):
@@ -120,7 +120,7 @@ def check_week_data(page, server, week):
         assert all(failure in line for failure in finding["failures"])
 
 
-def test_week_says_what_was_known_then_and_what_is_known_now(server, open_page):
+def test_week_says_what_was_known_then_and_what_is_known_now(server, reuse_page):
     """A day was refused, and published after the week; the control is a week that was ingested by a backfill later."""
     partition = next(
         each for each in read_partitions(server) if each["day"] > "2013-02" and is_published_late(each)
@@ -128,7 +128,7 @@ def test_week_says_what_was_known_then_and_what_is_known_now(server, open_page):
     (earlier,) = partition["earlier_validations"]
     monday = dt.date.fromisoformat(partition["day"])
     monday -= dt.timedelta(monday.weekday())
-    page = open_page("vera", f"/models/flights?week={monday}")
+    page = reuse_page("vera", f"/models/flights?week={monday}")
     after = monday + dt.timedelta(7)
     page.get_by_text(f"On {after}, the day after the week, this was known:").wait_for()
     row = page.get_by_role("table", name=f"Findings in the week of {monday}").get_by_role("row")
@@ -136,7 +136,7 @@ def test_week_says_what_was_known_then_and_what_is_known_now(server, open_page):
     assert cells[1].startswith("refused" if earlier["outcome"] == "refused" else "warnings failed")
     assert all(failure in cells[1] for failure in earlier["failures"]) and earlier["at"][:10] in cells[1]
     assert cells[2].startswith("published") and partition["validated_at"][:10] in cells[2]
-    page = open_page("vera", "/models/flights?week=2013-01-07")
+    page = reuse_page("vera", "/models/flights?week=2013-01-07")
     page.get_by_text("nothing was known: the first validation was at 2013-02-01 09:30 UTC.").wait_for()
 
 
@@ -166,9 +166,9 @@ def find_week(partitions, has_findings):
 
 
 @pytest.mark.usefixtures("changes")
-def test_week_says_that_the_state_of_its_data_could_not_be_read(server, open_page):
+def test_week_says_that_the_state_of_its_data_could_not_be_read(server, reuse_page):
     (server.status / "data/flights.json").unlink()
-    page = open_page("vera", "/models/flights")
+    page = reuse_page("vera", "/models/flights")
     page.get_by_text("The state of flights could not be read").wait_for()
 
 
@@ -212,8 +212,8 @@ def read_lineage(server, version):
     return next(lineage for lineage in lineages if lineage["version"] == version)
 
 
-def test_week_says_what_its_versions_were_made_from_and_used_for(server, open_page):
-    page = open_page("vera", "/models/flights?week=2013-11-18")
+def test_week_says_what_its_versions_were_made_from_and_used_for(server, reuse_page):
+    page = reuse_page("vera", "/models/flights?week=2013-11-18")
     fourth = page.get_by_role("list", name="Lineage of version 4")
     fourth.wait_for()
     assert fourth.get_by_role("listitem").count() == 6
@@ -227,15 +227,15 @@ def test_week_says_what_its_versions_were_made_from_and_used_for(server, open_pa
     page.get_by_text("Version 4: judged, ended, promoted, deployed").wait_for()
 
 
-def test_week_says_that_a_lineage_was_not_recorded(open_page):
+def test_week_says_that_a_lineage_was_not_recorded(reuse_page):
     """Version 1 was registered without it."""
-    page = open_page("vera", "/models/flights?week=2013-02-25")
+    page = reuse_page("vera", "/models/flights?week=2013-02-25")
     first = page.get_by_role("list", name="Lineage of version 1")
     first.get_by_text("python -m pipelines lineage flights@1").wait_for()
 
 
-def test_history_of_events_is_also_a_table(open_page):
-    page = open_page("vera", "/models/flights")
+def test_history_of_events_is_also_a_table(reuse_page):
+    page = reuse_page("vera", "/models/flights")
     page.get_by_text("Show as table: history").click()
     table = page.get_by_role("table", name="history")
     lines = [row.inner_text().split("\t") for row in table.get_by_role("row").all()]
@@ -246,11 +246,11 @@ def test_history_of_events_is_also_a_table(open_page):
     assert {row[1] for row in rows[1:]} >= {"trainings", "verdicts", "held back", "drift", "endpoint"}
 
 
-def test_pools_say_what_waits_for_a_slot(server, open_page):
+def test_pools_say_what_waits_for_a_slot(server, reuse_page):
     name = f"spot <img src=x onerror=window.hacked=1> {time.time_ns()}"
     server.call_api("POST", "/pools", json={"name": name, "slots": 2, "include_deferred": True})
     server.add_waiting_task(name)
-    page = open_page("vera", "/costs")
+    page = reuse_page("vera", "/costs")
     row = page.get_by_role("table", name="Pools").get_by_role("row").filter(has_text=name)
     row.get_by_text("flights_train: 1 task").wait_for()
     assert [cell.inner_text() for cell in row.get_by_role("cell").all()][1:7] == ["2", "2", "0", "0", "0", "1"]
@@ -258,29 +258,29 @@ def test_pools_say_what_waits_for_a_slot(server, open_page):
     assert page.evaluate("window.hacked") is None, "the name is no HTML"
 
 
-def test_day_without_data_says_so(open_page):
+def test_day_without_data_says_so(reuse_page):
     """A day before and a day after it have data, so Withdraw is there for these, and not for the day."""
-    page = open_page("ada", "/data/flights")
+    page = reuse_page("ada", "/data/flights")
     page.get_by_role("button", name="Withdraw 2013-12-31").wait_for()
     page.get_by_label("Day", exact=True).fill("2013-06-09")
     page.get_by_text("There is no partition of 2013-06-09.").wait_for()
     assert page.get_by_role("button", name=re.compile("Withdraw")).count() == 0
 
 
-def test_there_is_no_button_that_can_do_nothing(open_page):
+def test_there_is_no_button_that_can_do_nothing(reuse_page):
     """Airflow has DAGs of flights only, and none that releases rows from quarantine."""
-    page = open_page("ada", "/data/taxi_fares")
+    page = reuse_page("ada", "/data/taxi_fares")
     page.get_by_text("Airflow has no DAG taxi_fares_ingest").wait_for()
     assert page.get_by_role("button", name=re.compile("Backfill|Withdraw|Release")).count() == 0
-    page = open_page("ada", "/data/flights")
+    page = reuse_page("ada", "/data/flights")
     page.get_by_role("button", name="Backfill").wait_for()
     page.get_by_text("python -m pipelines quarantine release --dataset flights").wait_for()
     assert page.get_by_role("button", name="Release").count() == 0
 
 
 @pytest.mark.usefixtures("changes")
-def test_view_follows_the_documents_without_a_reload(server, open_page):
-    page = open_page("vera", "/models/flights")
+def test_view_follows_the_documents_without_a_reload(server, reuse_page):
+    page = reuse_page("vera", "/models/flights")
     wait_for_view(page, "model")
     details = json.loads((server.status / "models/flights.json").read_text())
     edit_document(server.status, "models/flights.json", summary={**details["summary"], "reason": "the wind has turned"})
@@ -296,30 +296,30 @@ def test_view_follows_the_documents_without_a_reload(server, open_page):
         ("/elsewhere", "There is no view elsewhere"),
     ],
 )
-def test_unknown_address_says_so(open_page, path, text):
-    open_page("vera", path).get_by_text(text).first.wait_for()
+def test_unknown_address_says_so(reuse_page, path, text):
+    reuse_page("vera", path).get_by_text(text).first.wait_for()
 
 
 @pytest.mark.usefixtures("changes")
-def test_document_that_is_old_missing_or_of_another_version_says_so(server, open_page):
+def test_document_that_is_old_missing_or_of_another_version_says_so(server, reuse_page):
     os.utime(server.status / "watched", (1_700_000_000, 1_700_000_000))
-    page = open_page("vera")
+    page = reuse_page("vera")
     page.get_by_text("State as of 2023-11-14 22:13 UTC").wait_for()
     page.get_by_text("Nothing checks the lake now").wait_for()
     edit_document(server.status, "models.json", schema_version=2)
     page.get_by_text("models.json has version 2, and this page reads version 1").wait_for()
     (server.status / "models.json").unlink()
-    open_page("vera").get_by_text("was never written here").wait_for()
+    reuse_page("vera").get_by_text("was never written here").wait_for()
 
 
 @pytest.mark.usefixtures("changes")
-def test_use_of_a_job_is_a_bar_with_words_and_a_dash_where_it_is_not_known(server, open_page):
+def test_use_of_a_job_is_a_bar_with_words_and_a_dash_where_it_is_not_known(server, reuse_page):
     jobs = json.loads((server.status / "costs.json").read_text())["jobs"][:2]
     nothing = dict.fromkeys(("disk", "gpu", "gpu_memory"))
     jobs[0]["use"] = {"cores": 4, "cpu": {"mean": 180, "peak": 396}, "memory": {"mean": 0, "peak": 0}, **nothing}
     jobs[1]["use"] = None
     edit_document(server.status, "costs.json", jobs=jobs)
-    table = open_page("vera", "/costs").get_by_role("table", name="Jobs", exact=True)
+    table = reuse_page("vera", "/costs").get_by_role("table", name="Jobs", exact=True)
     table.get_by_role("img", name="CPU: mean 45 %, peak 99 % of 4 vCPUs").wait_for()
     table.get_by_role("img", name="Memory: mean 0 %, peak 0 %").wait_for()
     assert table.get_by_role("img", name="GPU is not known").inner_text() == "\u2013"
@@ -327,7 +327,7 @@ def test_use_of_a_job_is_a_bar_with_words_and_a_dash_where_it_is_not_known(serve
 
 
 @pytest.mark.usefixtures("changes")
-def test_costs_are_shown_by_team_or_another_field_and_month(server, open_page):
+def test_costs_are_shown_by_team_or_another_field_and_month(server, reuse_page):
     names = ("month", "team", "project", "model", "dataset", "environment", "user")
     amounts = ("cost_usd", "idle_usd", "reserved_usd")
     rows = [
@@ -342,7 +342,7 @@ def test_costs_are_shown_by_team_or_another_field_and_month(server, open_page):
         payers=[dict(zip((*names, *amounts), row, strict=True)) for row in rows],
         anomalies=[anomaly],
     )
-    page = open_page("vera", "/costs")
+    page = reuse_page("vera", "/costs")
     page.get_by_text(anomaly).wait_for()
     table = page.get_by_role("table", name="Costs by payer")
     table.get_by_text("<img").wait_for()
@@ -356,12 +356,12 @@ def test_costs_are_shown_by_team_or_another_field_and_month(server, open_page):
     table.get_by_role("img", name="churn: 100 %").wait_for()
     assert page.evaluate("window.hacked") is None, "the name is no HTML"
     edit_document(server.status, "costs.json", payers=[], anomalies=[])
-    open_page("vera", "/costs").get_by_text("Nothing was spent yet.").wait_for()
+    reuse_page("vera", "/costs").get_by_text("Nothing was spent yet.").wait_for()
 
 
 @pytest.mark.usefixtures("changes")
-def test_running_jobs_are_there_or_the_page_says_why_not(server, open_page):
-    page = open_page("vera", "/costs")
+def test_running_jobs_are_there_or_the_page_says_why_not(server, reuse_page):
+    page = reuse_page("vera", "/costs")
     running = page.get_by_role("table", name="Running jobs")
     running.get_by_text("waits for instances").wait_for()
     assert running.get_by_role("img", name="CPU: mean").count() == 2, "the third one has no instance yet"
@@ -370,26 +370,26 @@ def test_running_jobs_are_there_or_the_page_says_why_not(server, open_page):
     edit_document(server.status, "jobs.json", problem="")
     page.get_by_text("No job runs.").wait_for()
     (server.status / "jobs.json").unlink()
-    open_page("vera", "/costs").get_by_text("They are not known").wait_for()
+    reuse_page("vera", "/costs").get_by_text("They are not known").wait_for()
 
 
 @pytest.mark.usefixtures("changes")
-def test_lake_without_models_data_labels_and_costs_has_words_for_it(server, open_page):
+def test_lake_without_models_data_labels_and_costs_has_words_for_it(server, reuse_page):
     details = json.loads((server.status / "models/flights.json").read_text())
     nothing = {"performance": None, "drift": None, "champion": "", "champion_since": None, "newest_partition": ""}
     summary = {**details["summary"], **nothing, "health": "no champion"}
     edit_document(
         server.status, "models/flights.json", summary=summary, events=[], drift_weeks=[], champion=None, challenger=None
     )
-    page = open_page("vera", "/models/flights")
+    page = reuse_page("vera", "/models/flights")
     page.get_by_text("no labels").first.wait_for()
     edit_document(
         server.status, "data/flights.json", partitions=[], failures=[], newest_partition="", published_at=None
     )
-    page = open_page("vera", "/data/flights")
+    page = reuse_page("vera", "/data/flights")
     page.get_by_role("heading", name="flights").wait_for()
     edit_document(server.status, "costs.json", jobs=[], months=[], endpoints=[], budgets=[], advice=[])
-    page = open_page("vera", "/costs")
+    page = reuse_page("vera", "/costs")
     page.get_by_text("Costs by month").wait_for()
     edit_document(server.status, "models.json", models=[], unreadable_models={})
-    open_page("vera").get_by_text("There are no models yet").wait_for()
+    reuse_page("vera").get_by_text("There are no models yet").wait_for()
