@@ -273,7 +273,7 @@ VISITS = (
 
 
 @pytest.mark.usefixtures("hostile_documents")
-def test_all_texts_of_documents_airflow_and_addresses_are_shown_as_text(server, open_page, airflow):
+def test_all_texts_of_documents_airflow_and_addresses_are_shown_as_text(server, open_page, airflow, get_context):
     server.ask_for_approval(
         "Promote flights version 5? (passed)",
         "[bad](javascript:window.hacked=1)\n\n| a |\n| - |\n| b |\n\nauc is better",
@@ -282,6 +282,8 @@ def test_all_texts_of_documents_airflow_and_addresses_are_shown_as_text(server, 
     visitor = Visitor()
     for see in VISITS:
         see(visitor, server, open_page, airflow)
+        for page in get_context("ada").pages:
+            page.close()  # an open page reads its documents again and again
     places = {place for form in FORMS.values() for place in list_places(form)}
     assert sorted(places - visitor.places) == sorted(NOT_SHOWN)
     assert sorted(AIRFLOW_PLACES - visitor.places) == []
