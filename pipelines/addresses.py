@@ -9,9 +9,9 @@ from urllib.parse import SplitResult, urlsplit
 DATABASES = ("sqlite", "postgresql", "mysql", "mssql")
 """Schemes of MLflow's databases; a driver may follow, as in `postgresql+psycopg`."""
 SAGEMAKER_ARN = re.compile(r"arn:[\w-]+:sagemaker:[\w-]+:\d{12}:[\w-]+/.+")
-"""ARN of an MLflow in SageMaker, the address that the plugin sagemaker-mlflow accepts."""
+"""ARN of an MLflow server in SageMaker. The plugin sagemaker-mlflow accepts it as an address."""
 BUILT_IN_STORES = ("databricks", "databricks-uc", "uc")
-"""Schemes of the addresses of Databricks stores, or whole addresses. MLflow needs no plugin for these stores."""
+"""Schemes of Databricks stores, for which MLflow needs no plugin. A scheme alone is an address, too."""
 
 
 def check_http_address(address: str) -> str:
@@ -24,7 +24,7 @@ def check_http_address(address: str) -> str:
     if not address:
         return address
     if not address.isprintable() or " " in address:
-        raise ValueError("the address contains a blank or a control character")
+        raise ValueError("the address contains a space or a control character")
     url = urlsplit(address)  # raises ValueError if the bracket of an IPv6 address is not closed
     if url.scheme not in ("http", "https") or not url.hostname:
         raise ValueError("the address must have the form http://HOST:PORT or https://HOST")

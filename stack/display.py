@@ -66,7 +66,7 @@ def show_progress(title: str) -> Iterator[ProgressBar]:
 
 @contextmanager
 def show_start_progress() -> Iterator[readiness.Progress]:
-    """Show the progress of `start_stack`."""
+    """Show how many services have started. `start_stack` calls the function that this yields."""
     with show_progress("starting the stack") as bar:
         yield lambda name, ready, total: bar(ready, total, f"{name} is ready")
 

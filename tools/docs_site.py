@@ -53,12 +53,14 @@ def on_files(files: Any, config: Any) -> None:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Replace links to files outside docs/, which the site does not have, by the files' names."""
+    """Replace links to files outside docs/, which the site does not have, by the files' paths."""
     return replace_outside_links(markdown, page.file.src_uri)
 
 
 def replace_outside_links(markdown: str, page: str) -> str:
-    """Return the text with each link that leaves docs/ replaced by the file's path in the repository.
+    """Return the text with each link that leaves docs/ replaced by its own text and the file's path in the repository.
+
+    The path alone replaces the link if it contains the link's text.
 
     Args:
         markdown: text of a page.

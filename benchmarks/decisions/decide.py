@@ -1,7 +1,8 @@
-"""Measure a drift decision from stored profiles of 25 columns, with windows of a week and of a year.
+"""Measure how long a drift decision takes from stored profiles of 25 columns, with windows of a week and of a year.
 
 Before the measurement, the profiles of a year (1,000 rows a day) are written to a temporary lake, with a reference of
-eight weeks. The seconds are those of reading the table of profiles and deciding, without imports. No raw row is read.
+eight weeks. The time of reading the table of profiles and of the decision is measured, without imports. No raw row is
+read.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ RUNS, DAYS, ROWS, REFERENCE_DAYS = 5, 365, 1_000, 56
 FIRST_DAY, REFERENCE_FIRST_DAY = dt.date(2013, 1, 1), dt.date(2012, 11, 1)
 NUMERIC_COLUMNS, CATEGORY_COLUMNS = [f"x{n}" for n in range(20)], [f"g{n}" for n in range(5)]
 CASES = {"a window of 7 days": (7, 1), "a window of 365 days": (365, 1), "60 windows of 7 days, as in the DAG": (7, 60)}
-"""The days of a window and the number of windows, by name of the case."""
+"""Maps the name of each case to the days of a window and the number of windows. By default, the step `drift` compares
+60 windows (`history_days`)."""
+MODEL_NAME, MODEL_VERSION = "flights", "1"
 
 
 def run() -> dict[str, Any]:
@@ -42,7 +45,7 @@ def _time_decision(record: Any, window_days: int, window_count: int) -> float:
     last_day = FIRST_DAY + dt.timedelta(DAYS - 1)
     start_s = time.perf_counter()
     profiles = Profiles.open().read_window(
-        last_day - dt.timedelta(window_days + window_count - 2), last_day, "flights", "1"
+        last_day - dt.timedelta(window_days + window_count - 2), last_day, MODEL_NAME, MODEL_VERSION
     )
     weights = {name: 1 / len(NUMERIC_COLUMNS) for name in NUMERIC_COLUMNS}
     compared_windows = list(
@@ -70,7 +73,7 @@ def _write_profiles(folder: Path) -> Any:
     reference = fit_reference(reference_file, kinds, "y", BinPolicy())
     reference_days = count_days(reference, reference_file, "date")
     for day, profile in count_days(reference, recent_file, "date").items():
-        Profiles.open().write(day, "flights", "1", profile)
+        Profiles.open().write(day, MODEL_NAME, MODEL_VERSION, profile)
     return ReferenceRecord(reference, reference_days, reference_days)
 
 

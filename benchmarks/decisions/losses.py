@@ -1,4 +1,4 @@
-"""Count how often drift finds a loss of performance where there is none, and how often it finds a true loss."""
+"""Count how often the step `drift` finds a loss of performance where there is none, and how often a true loss."""
 
 from __future__ import annotations
 
@@ -52,6 +52,9 @@ def simulate_loss_p_values(
         shuffle: whether the days of each sample are put in random order, which removes the
             correlation of consecutive days.
         seed: seed of the generator.
+
+    Returns:
+        Maps each metric to its p-values, one for each window.
     """
     random = np.random.default_rng([seed, windows, window_days, round(100 * correlation)])
     findings = [
@@ -59,8 +62,11 @@ def simulate_loss_p_values(
         for _ in range(windows)
         for finding in _simulate_losses(random, window_days, correlation, drift, shuffle)
     ]
-    names = {finding.measure for finding in findings}
-    return {name: np.array([finding.p_value for finding in findings if finding.measure == name]) for name in names}
+    measures = {finding.measure for finding in findings}
+    return {
+        measure: np.array([finding.p_value for finding in findings if finding.measure == measure])
+        for measure in measures
+    }
 
 
 def _simulate_losses(
@@ -103,12 +109,13 @@ def run() -> dict[str, Any]:
 
 
 def _describe_shares(p_values: Array) -> str:
-    """Describe the shares of p-values that are not above each level, with the standard errors of the simulation."""
+    """Describe the share of p-values up to each level with its standard error: "5.00 +- 0.77 % up to 0.05, ..."."""
     shares = [float((p_values <= level).mean()) for level in LEVELS]
-    errors = [
+    # A share of 0 would have a standard error of 0. So the level replaces a share that is below it.
+    standard_errors = [
         np.sqrt(max(share, level) * (1 - share) / len(p_values)) for share, level in zip(shares, LEVELS, strict=True)
     ]
     return ", ".join(
         f"{100 * share:.2f} +- {100 * error:.2f} % up to {level}"
-        for share, error, level in zip(shares, errors, LEVELS, strict=True)
+        for share, error, level in zip(shares, standard_errors, LEVELS, strict=True)
     )

@@ -1,10 +1,10 @@
 """Measure the default training script on 1, 2 and 4 hosts, each with one thread, and the bytes that the hosts send.
 
-The hosts are processes of this machine with loopback addresses, so the network costs nothing. Where the machine has
-fewer cores than hosts, the hosts wait for each other. So the CPU seconds of the busiest host are measured, too: with a
-core for each host, the rounds would take about that long. From these CPU seconds and the sent bytes, the benchmark
-computes the seconds that are expected on real networks. The facts have them beside those of the planner's model, which
-divides the seconds of one host by the number of hosts (pipelines/planning/step_time.py).
+The hosts are processes of this machine with loopback addresses, so the network takes almost no time. Where the machine
+has fewer cores than hosts, the hosts wait for each other. So the CPU seconds of the busiest host are measured, too:
+with a core for each host, the rounds would take about that long. From these CPU seconds and the sent bytes, the
+benchmark computes the seconds that are expected on real networks. The facts also have the prediction of the planner's
+model, which divides the CPU seconds of one host by the number of hosts (pipelines/planning/step_time.py).
 The seconds of the rounds are those of a job with all rounds minus those of a job with one round, because reading the
 data and making the bins takes as long on several hosts as on one. The rows are synthetic, because flights has too few
 rows: with them, a round takes milliseconds on one host.
@@ -41,6 +41,7 @@ FEATURES = 20
 ROUNDS = 101
 """Rounds of a job. The first one is not measured."""
 NETWORKS_GB_S = {"1 Gbit/s": 0.125, "10 Gbit/s": 1.25, "25 Gbit/s": 3.125}
+"""Bandwidth of each network, GB/s."""
 HOP_S = 100e-6
 """Assumed time of a message between two instances of one availability zone, seconds."""
 DEPTH = 6
@@ -64,7 +65,7 @@ class Run:
 
 
 def run() -> dict[str, Any]:
-    """Return the seconds of each repetition; as facts, the sent MiB and the seconds that real networks should need."""
+    """Return the seconds of each repetition; as facts, the sent MiB and the seconds expected on real networks."""
     cores = len(os.sched_getaffinity(0))
     seconds: dict[str, list[float]] = {}
     facts: dict[str, Any] = {"rows": ROWS, "features": FEATURES, "cores": cores}
@@ -82,7 +83,7 @@ def run() -> dict[str, Any]:
                     seconds.setdefault(f"{name}, {ROUNDS - 1} rounds", []).append(
                         all_rounds.seconds - one_round.seconds
                     )
-                seconds.setdefault(_name_cpu(count), []).append(all_rounds.cpu_s - one_round.cpu_s)
+                seconds.setdefault(_format_cpu_name(count), []).append(all_rounds.cpu_s - one_round.cpu_s)
                 sent_mib = (all_rounds.sent_bytes - one_round.sent_bytes) / (ROUNDS - 1) / 2**20
                 facts[f"{name}, MiB sent in a round"] = round(sent_mib, 3)
     return {"seconds": seconds, "facts": facts | estimate_networks(seconds, facts)}
@@ -91,14 +92,15 @@ def run() -> dict[str, Any]:
 def estimate_networks(seconds: Mapping[str, list[float]], facts: Mapping[str, float]) -> dict[str, float]:
     """Return the seconds of all rounds that are expected on real networks, by number of hosts and network.
 
-    To the time of the network, the measured CPU seconds of the busiest host are added; or, for the planner's model, the
-    CPU seconds of a job with a single host, divided by the number of hosts.
+    They are the sum of the seconds of the network and the measured CPU seconds of the busiest host. For the planner's
+    model, the CPU seconds are those of a job with one host, divided by the number of hosts.
     """
     rounds = ROUNDS - 1
     estimates: dict[str, float] = {}
     for count in HOST_COUNTS[1:]:
-        measured_s = statistics.median(seconds[_name_cpu(count)])
-        divided_s = statistics.median(seconds[_name_cpu(1)]) / count
+        measured_s = statistics.median(seconds[_format_cpu_name(count)])
+        divided_s = statistics.median(seconds[_format_cpu_name(1)]) / count
+        # The bytes that one host sends in all rounds. The fact is the sum over the hosts.
         sent_bytes = facts[f"{count} hosts, MiB sent in a round"] * 2**20 * rounds / count
         # Each depth of a tree is one all-reduce, whose messages pass the ring twice.
         hops = rounds * DEPTH * 2 * (count - 1)
@@ -115,7 +117,7 @@ def _format_hosts(count: int) -> str:
     return f"{count} host{'s' if count > 1 else ''}"
 
 
-def _name_cpu(count: int) -> str:
+def _format_cpu_name(count: int) -> str:
     return f"{_format_hosts(count)}, {ROUNDS - 1} rounds, CPU of the busiest host"
 
 

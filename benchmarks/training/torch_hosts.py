@@ -1,10 +1,10 @@
 """Measure the torch template: rows a second with DDP and FSDP on one host and two, and the time of a checkpoint.
 
 The hosts are processes of this machine with one thread each, connected by gloo over the loopback interface. So the
-network costs nothing, and the machine needs a core for each host. Beside them, a plain loop of torch trains the same
-network on the same batches in one process, without messages between processes, metrics or checkpoints. The times are
-those of whole epochs after the first one. A checkpoint is measured with a larger network, and its shards are on the
-local disk.
+network takes almost no time, and the machine needs a core for each host. For comparison, a plain loop of torch trains
+the same network on the same batches in one process, without messages between processes, metrics or checkpoints. The
+times are those of whole epochs after the first one. A checkpoint is measured with a larger network, and its shards are
+on the local disk.
 """
 
 from __future__ import annotations
@@ -77,9 +77,9 @@ def _write_channels(base: Path) -> None:
 
 
 def _train(folder: Path, channels: Path, strategy: str, hosts: int) -> dict[str, Any]:
-    """Run `torch_worker` on some hosts; return what the first one measured."""
+    """Run `torch_worker` on some hosts; return the measurements of the first host."""
     folder.mkdir()
-    with socket.create_server(("127.0.0.1", 0)) as server:
+    with socket.create_server(("127.0.0.1", 0)) as server:  # finds a free port
         port = server.getsockname()[1]
     processes = []
     for rank in range(hosts):

@@ -1,4 +1,4 @@
-"""Train the torch template on one host of the benchmark `torch`, and print what was measured as JSON."""
+"""Train the torch template on one host of the benchmark `torch`, and print the measurements as JSON."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class TimedTracker(SilentTracker):
 
 
 def measure() -> dict[str, Any]:
-    """Return the seconds of epochs, saves and loads, and the size of the checkpoint."""
+    """Return the seconds of the epochs after the first one, of saves and of loads, and the size of the checkpoint."""
     strategy, epochs, batch_rows = sys.argv[1:]
     options = {"epochs": epochs, "batch_rows": batch_rows, "hidden": "256,128", "checkpoint_s": "1000"}
     values = options if strategy == "plain" else {**options, "strategy": strategy}
@@ -58,7 +58,11 @@ def measure() -> dict[str, Any]:
 
 
 def run_plain_epochs(training: Training) -> list[float]:
-    """Train the same network on the same batches with a plain loop of torch; return the seconds of the epochs."""
+    """Train the same network on the same batches with a plain loop of torch.
+
+    Returns:
+        The seconds of each epoch after the first one.
+    """
     torch.manual_seed(training.args.seed)
     network, seconds = Network(training.inputs), []
     optimizer = torch.optim.AdamW(network.parameters(), lr=training.args.learning_rate)

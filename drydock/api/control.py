@@ -1,4 +1,4 @@
-"""Answer drydock's own HTTP requests, under /drydock/: the server's health, and simulated failures, use and prices."""
+"""Answer drydock's own HTTP requests, under /drydock/: its health, and simulated failures, CPU use and spot prices."""
 
 import contextlib
 import json
@@ -76,7 +76,7 @@ class ControlEndpoints:
             ("POST", "interrupt"): self._interrupt,
             ("POST", "capacity"): self._set_capacity,
             ("POST", "outage"): self._begin_outage,
-            ("POST", "variant"): self._break_variant,
+            ("POST", "variant"): self._add_variant_fault,
             ("POST", "spot-prices"): self._set_spot_prices,
             ("POST", "use"): self._record_use,
         }
@@ -118,6 +118,7 @@ class ControlEndpoints:
 
     def _interrupt(self, body: Body) -> dict[str, Any]:
         job, policy = self._find_unfinished_spot_job(body), self._queue.market.policy
+        # `after_s` of the request counts from now, that of an `Interruption` from the start of the run.
         running_s = (time.time() - job.record.transitions[-1].start.timestamp()) if job.phase == "Training" else 0.0
         after_s = _get_number(body, "after_s", 0.0)
         no_capacity_s = _get_number(body, "no_capacity_s", policy.no_capacity_s)
@@ -158,12 +159,12 @@ class ControlEndpoints:
             raise BadRequest(f"status must be 400 to 599, not {status:g}")
         ends_at = time.monotonic() + _get_number(body, "for_s", 5.0)
         service, code = _get_text(body, "service"), _get_text(body, "code", "SlowDown")
-        remaining = _get_number(body, "times", math.inf)
+        error_count = _get_number(body, "times", math.inf)
         operation = _get_text(body, "operation", "")
-        self._outages.add(Outage(service, operation, int(status), code, ends_at, remaining))
+        self._outages.add(Outage(service, operation, int(status), code, ends_at, error_count))
         return {"service": service, "code": code}
 
-    def _break_variant(self, body: Body) -> dict[str, Any]:
+    def _add_variant_fault(self, body: Body) -> dict[str, Any]:
         error_rate, status = _get_number(body, "error_rate", 0.0), _get_number(body, "status", 500)
         if error_rate > 1:
             raise BadRequest(f"error_rate must be 0 to 1, not {error_rate:g}")
@@ -188,7 +189,7 @@ class ControlEndpoints:
             config for endpoint in endpoints for config in endpoint.list_configs() if fault.matches(config.config_name)
         ]
         variants = {variant.name for config in configs for variant in config.variants}
-        # If there are none, no endpoint has the configuration yet. A later update may bring it, with any variants.
+        # If there are none, no endpoint has the configuration yet. A later update may use it, with any variants.
         if configs and fault.variant not in ("", *variants):
             raise NotFound(
                 f"endpoint {name} has no variant {fault.variant}; its variants: {', '.join(sorted(variants))}"

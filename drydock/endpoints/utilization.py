@@ -1,4 +1,4 @@
-"""Record what the instances of all endpoints use as CloudWatch metrics: CPU, memory, disk and GPUs."""
+"""Record CloudWatch metrics of the instances of all endpoints: their use of CPU, memory, disk and GPUs."""
 
 import logging
 import threading
@@ -16,7 +16,7 @@ SAMPLE_S = 5.0
 
 
 class UtilizationRecorder:
-    """Measures the instances of endpoints in a thread of its own.
+    """Measure the instances of all endpoints regularly, in a thread of its own.
 
     Args:
         metrics: Stores the values.
@@ -37,15 +37,16 @@ class UtilizationRecorder:
         self._stop_event.set()
 
     def _run(self) -> None:
-        slow_sample_at = 0.0
+        next_slow_sample_at = 0.0
         while not self._stop_event.wait(SAMPLE_S):
-            has_disk_and_gpus = time.monotonic() >= slow_sample_at
+            has_disk_and_gpus = time.monotonic() >= next_slow_sample_at  # they take longer than CPU and memory
             for endpoint in self._iterate_endpoints():
                 try:
                     self._measure(endpoint, has_disk_and_gpus=has_disk_and_gpus)
                 except Exception:  # the other endpoints must be measured
                     log.exception("endpoint %s: internal error", endpoint.name)
-            slow_sample_at = time.monotonic() + SLOW_SAMPLE_S if has_disk_and_gpus else slow_sample_at
+            if has_disk_and_gpus:
+                next_slow_sample_at = time.monotonic() + SLOW_SAMPLE_S
 
     def _measure(self, endpoint: Endpoint, *, has_disk_and_gpus: bool) -> None:
         for fleet in endpoint.list_fleets():

@@ -22,7 +22,8 @@ def check_requirements(path: Path) -> None:
     Only for jobs that run as processes of this machine. For a container, its image decides what is installed.
 
     Raises:
-        JobFailed: A requirement is not met, or the file or the packages cannot be read. A retry cannot help.
+        JobFailed: A requirement is not met: a retry cannot help. Or the file or the packages cannot be read: a retry
+            can help.
     """
     if not path.exists():
         return
@@ -56,7 +57,7 @@ def find_unmet_requirements(path: Path) -> list[str]:
 
 def _read_lines(text: str) -> Iterator[str]:
     for line in text.replace("\\\n", " ").splitlines():
-        # A # begins a comment only at the start of a line or after a space or tab, but not inside a URL.
+        # A # begins a comment only at the start of a line or after a space or a tab. So a # in a URL begins none.
         content = "" if line.startswith("#") else line.split(" #")[0].split("\t#")[0].strip()
         if content:
             yield content

@@ -1,4 +1,4 @@
-"""Input channels: download the objects of an S3 prefix or a manifest to the files of one host."""
+"""Check input channels, and download the objects of an S3 prefix or a manifest to the files of one host."""
 
 import json
 import random
@@ -10,10 +10,10 @@ from typing import Any
 from drydock.transfer.file_names import build_local_name, find_invalid_names
 from drydock.transfer.objects import ObjectStore, split_uri
 
-# Largest manifest: it is read into memory.
+# Largest size of a manifest, which is read into memory.
 MANIFEST_MAX_BYTES = 100_000_000
 READ_ONLY_MODE = 0o444
-# Largest part of a key in an error message.
+# Maximum number of characters of a key in an error message.
 _NAME_MAX_CHARS = 120
 
 # Options that SageMaker uses in Pipe mode only, which drydock does not have.
@@ -31,7 +31,7 @@ class Source:
         uri: S3 URI of the prefix or the manifest.
         data_type: S3Prefix or ManifestFile.
         distribution: FullyReplicated, or ShardedByS3Key: each of n hosts gets every n-th object.
-        seed: Seed to shuffle the objects with before they are distributed; None for no shuffling.
+        seed: Seed with which the objects are shuffled before they are distributed among the hosts; None: no shuffling.
         is_read_only: Whether the downloaded files are read-only.
     """
 
@@ -113,12 +113,12 @@ def download_source(
     file_names = read_file_names(object_store, source.uri)
     for name, reason in find_invalid_names(file_names.values()).items():
         raise ValueError(f"the key {name[:_NAME_MAX_CHARS]!r} {reason}")
-    names = list(file_names.items())
+    objects = list(file_names.items())
     if source.seed is not None:
-        random.Random(source.seed).shuffle(names)  # noqa: S311  an order, not a secret
+        random.Random(source.seed).shuffle(objects)  # noqa: S311  an order, not a secret
     if source.distribution == "ShardedByS3Key":
-        names = names[host_number::host_count]
-    files = {uri: folder / name for uri, name in names}
+        objects = objects[host_number::host_count]
+    files = {uri: folder / name for uri, name in objects}
     object_store.download_all(files)
     for path in files.values() if source.is_read_only else ():
         path.chmod(READ_ONLY_MODE)

@@ -43,7 +43,7 @@ def check_request(request: Mapping[str, Any]) -> None:
     for check in checks:
         check(request)
     plan = TuningPlan(request)
-    _check_names(plan)
+    _check_hyperparameter_names(plan)
     if "ResourceConfig" in plan.definition or "HyperParameterTuningResourceConfig" in plan.definition:
         _check_resources(plan.definition)
     # Each trial must obey the rules of a training job. Here, it has a placeholder for the name, and no tuned values.
@@ -139,8 +139,8 @@ def _check_objective(request: Mapping[str, Any]) -> None:
         )
 
 
-def _check_names(plan: TuningPlan) -> None:
-    tuned_names = {item.name for item in plan.ranges}
+def _check_hyperparameter_names(plan: TuningPlan) -> None:
+    tuned_names = {tuned_range.name for tuned_range in plan.ranges}
     if common_names := sorted(tuned_names & plan.static_values.keys()):
         refuse(f"The hyperparameter {common_names[0]} is both static and tuned: remove it from one of the two.")
     if len(tuned_names) + len(plan.static_values) > MAX_HYPERPARAMETERS:

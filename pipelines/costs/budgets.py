@@ -87,14 +87,15 @@ def find_paying_project(project: str, model: str = "") -> str:
 def find_budgets(models: Iterable[str]) -> dict[str, float | None]:
     """Map each project of the models to its monthly budget, USD; None if it has no budget.
 
-    If the parameters of several models give a project different budgets, the smallest one is used.
+    If the parameters of several models give a project different budgets, the smallest one is used. A model whose
+    parameters are not valid is left out.
     """
     budgets: dict[str, float | None] = {}
     for model in models:
         try:
             project = find_paying_project(project="", model=model)
             budget = params.load_section(settings().project, "budget", model).get("month_usd")
-        except LeewayError:  # `status` reports it where it builds the document of the model
+        except LeewayError:  # the document of this model in `status` reports the error
             continue
         known_budgets = [value for value in (budget, budgets.get(project)) if value is not None]
         budgets[project] = min(known_budgets, default=None)

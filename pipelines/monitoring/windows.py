@@ -51,7 +51,7 @@ class ComparedWindow:
     day: dt.date
     """Last day of the window."""
     columns: tuple[ComparedColumn, ...]
-    """Counts of the reference and of the window."""
+    """Columns with their counts in the reference and in the window."""
     performance: Mapping[Measure, Estimate]
     """The metrics measured over the days with labels, and those estimated from the scores of all days. A metric that
     could not be computed is left out."""
@@ -91,20 +91,23 @@ def compare_windows(
     holdout = _Holdout.measure(record, policy)
     feature_names = [number.name for number in record.reference.numbers]
     feature_names += [category.name for category in record.reference.categories]
-    importances = weights if any(weights.values()) else {name: 1 / len(feature_names) for name in feature_names}
-    for last in sorted({*days, *refused_days}):
-        window_days = [last - dt.timedelta(distance) for distance in reversed(range(length))]
+    feature_weights = weights if any(weights.values()) else {name: 1 / len(feature_names) for name in feature_names}
+    for last_day in sorted({*days, *refused_days}):
+        window_days = [last_day - dt.timedelta(distance) for distance in reversed(range(length))]
         window = {day: days[day] for day in window_days if day in days}
         if not window or not all(day in days or day in refused_days for day in window_days):
             continue
         labelled_days = {
-            day: profile for day, profile in window.items() if last - day >= dt.timedelta(label_delay_days)
+            day: profile for day, profile in window.items() if last_day - day >= dt.timedelta(label_delay_days)
         }
-        yield _compare_window(record, last, window, labelled_days, holdout, importances, policy)
+        yield _compare_window(record, last_day, window, labelled_days, holdout, feature_weights, policy)
 
 
 def measure_days(days: ProfilesByDay, policy: Policy) -> dict[Measure, Performance]:
-    """Measure the performance of a model over the days with labels; empty if no day has labels."""
+    """Measure the performance of a model over the days with labels; empty if no day has labels.
+
+    The score of a bin is its mean score on these days.
+    """
     profiles = _select_labelled_profiles(days)
     if not profiles:
         return {}
@@ -116,7 +119,7 @@ def measure_days(days: ProfilesByDay, policy: Policy) -> dict[Measure, Performan
 
 def _compare_window(
     record: ReferenceRecord,
-    last: dt.date,
+    last_day: dt.date,
     window: ProfilesByDay,
     labelled_days: ProfilesByDay,
     holdout: _Holdout,
@@ -141,9 +144,9 @@ def _compare_window(
         *compare_class_metrics(estimated_classes, holdout.classes),
     )
     rows = sum(profile.rows for profile in window.values())
-    result = columns.summarize_window(last.isoformat(), rows, compared_columns, performance_findings)
+    result = columns.summarize_window(last_day.isoformat(), rows, compared_columns, performance_findings)
     metrics = {**measured_performance, **estimated_performance}
-    return ComparedWindow(last, compared_columns, metrics, result, {**measured_classes, **estimated_classes})
+    return ComparedWindow(last_day, compared_columns, metrics, result, {**measured_classes, **estimated_classes})
 
 
 @dataclass(frozen=True)
@@ -157,6 +160,7 @@ class _Holdout:
 
     @classmethod
     def measure(cls, record: ReferenceRecord, policy: Policy) -> _Holdout:
+        """Measure and estimate the performance on the holdout of a record."""
         metrics, classes = measure_days(record.holdout, policy), measure_class_days(record.holdout, policy)
         if metrics:
             metrics |= _estimate_from_scores(record, record.holdout, policy)
@@ -193,17 +197,17 @@ def _estimate_from_scores(record: ReferenceRecord, days: ProfilesByDay, policy: 
 
 def _measure_errors(profiles: Sequence[Profile], policy: Policy) -> dict[Measure, Performance]:
     """Measure the mean absolute error of a regression from profiles that have rows with score and label."""
-    columns = [profile.errors for profile in profiles if profile.errors]
-    rows, absolute_errors, squared_errors = np.asarray([(*column.counts, *column.sums) for column in columns]).T
+    error_columns = [profile.errors for profile in profiles if profile.errors]
+    rows, absolute_errors, squared_errors = np.asarray([(*column.counts, *column.sums) for column in error_columns]).T
     return regression_errors.measure_errors(rows, absolute_errors, squared_errors, policy.alpha)
 
 
 def _estimate_errors(days: ProfilesByDay, policy: Policy) -> dict[Measure, Performance]:
-    columns = [profile.losses for profile in days.values() if profile.losses and sum(profile.losses.counts)]
-    if not columns:
+    loss_columns = [profile.losses for profile in days.values() if profile.losses and sum(profile.losses.counts)]
+    if not loss_columns:
         return {}
-    rows = np.asarray([column.counts[0] for column in columns], dtype=np.float64)
-    return regression_errors.estimate_errors(rows, np.asarray([column.sums for column in columns]), policy.alpha)
+    rows = np.asarray([column.counts[0] for column in loss_columns], dtype=np.float64)
+    return regression_errors.estimate_errors(rows, np.asarray([column.sums for column in loss_columns]), policy.alpha)
 
 
 def _drop_effects_of_few_labels(
@@ -245,7 +249,7 @@ def _build_score_and_label_columns(
 
 
 def _select_season(reference: ProfilesByDay, window: ProfilesByDay) -> ProfilesByDay:
-    """Select the reference's days in the same weeks of the year before; all of its days if these are too few."""
+    """Select the reference's days near the window's weeks of a year before; all of its days if these are too few."""
     is_selected = seasonal.select_same_weeks(list(reference), list(window))
     return {
         day: profile

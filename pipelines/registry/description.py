@@ -41,7 +41,7 @@ def compare_versions(
 
 
 def read_cost_usd(version: ModelVersion) -> float | None:
-    """Return the cost of the version's training in US dollars; None if the version has no such tag."""
+    """Return the cost of the version's training in US dollars; None if it has no such tag, or no number in it."""
     try:
         return float(version.tags["leeway.cost_usd"])
     except (KeyError, ValueError):
@@ -49,7 +49,7 @@ def read_cost_usd(version: ModelVersion) -> float | None:
 
 
 def format_summary(version: ModelVersion, outcome: str, reason: str, report: str) -> str:
-    """Return the description of a judged version for MLflow's page, in Markdown.
+    """Return the description of a judged version for its page in MLflow, in Markdown.
 
     Args:
         version: the version with its tags.

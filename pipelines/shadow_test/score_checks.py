@@ -47,7 +47,9 @@ def check_agreement(task: Task, champion: Scores, challenger: Scores, limits: Sh
 
 
 def check_drift(champion: Scores, challenger: Scores, limits: ShadowLimits) -> Check:
-    """Check whether the distribution of the scores differs, as `drift` does: by effect and p-value.
+    """Check whether the distribution of the scores differs, as the step `drift` does: by effect and p-value.
+
+    The outcome is `undecided` if the effect is above `limits.max_psi`, but not significant.
 
     The p-value is computed as for two independent samples. Here both samples are of the same rows, so the p-value tends
     to be too large.
@@ -65,7 +67,7 @@ def check_drift(champion: Scores, challenger: Scores, limits: ShadowLimits) -> C
 
 
 def count_scores(champion: Scores, challenger: Scores) -> ComparedColumn:
-    """Count the scores of both versions in bins of the champion's scores, or the predicted classes if there are any."""
+    """Count the scores of both versions in bins of the champion's scores; or, if multiclass, the predicted classes."""
     if isinstance(champion, pd.DataFrame) and isinstance(challenger, pd.DataFrame):
         # The last bin counts unseen values, and there are none.
         counts = (

@@ -1,6 +1,7 @@
 """Record spans of this process in the trace that TRACEPARENT names, and send them to an OpenTelemetry collector.
 
-The spans are sent as OTLP/HTTP in JSON. Part of the training job's bundle, so it imports the standard library only.
+The spans are sent as OTLP/HTTP in JSON. This module is part of the training job's bundle, so it imports the
+standard library only.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ EXPORTERS = ("", "otlp", "otlp_proto_http")
 """Values of OTEL_TRACES_EXPORTER with which spans are sent. With any other value, such as `none`, no span is sent."""
 DEFAULT_ENDPOINT = "http://localhost:4318"
 SEND_TIMEOUT_S = 1.0
-"""Longest time that a process waits for the collector. After a failure, it sends no more spans."""
+"""Longest time that a process waits for the collector. After a failure, the process sends no more spans to it."""
 MAX_TEXT_CHARS = 200
 """Largest number of characters of a text in a span. The rest of the text is cut off."""
 log = logging.getLogger("leeway")

@@ -1,4 +1,4 @@
-"""Verify an archive: read it to its end, and compare every member with the manifest."""
+"""Verify a backup: read its archive to the end, and compare every member with the manifest."""
 
 from __future__ import annotations
 

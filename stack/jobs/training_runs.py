@@ -16,7 +16,7 @@ _TIMEOUT_S = 30.0
 
 
 class TrainingRun(BaseModel):
-    """A training run and its model version. All fields but `as_of` are empty if the run registered no version."""
+    """A training run and its model version. All fields but `as_of` are empty if no version has this `as_of`."""
 
     as_of: date
     version: str = ""
@@ -30,8 +30,8 @@ class TrainingRun(BaseModel):
     metrics: dict[str, float] = {}
 
 
-def read_training_runs(url: str, model_name: str, as_of: list[date]) -> list[TrainingRun]:
-    """Return, for each moment, the newest model version that was trained as of it, in the order of the moments.
+def read_training_runs(url: str, model_name: str, as_of_days: list[date]) -> list[TrainingRun]:
+    """Return, for each day, the newest model version that was trained as of this day, in the order of the days.
 
     Raises:
         UnavailableError: MLflow does not answer, or refuses. A retry can help.
@@ -41,7 +41,9 @@ def read_training_runs(url: str, model_name: str, as_of: list[date]) -> list[Tra
     newest_versions = {
         tags.get("leeway.as_of", ""): (version, tags) for version, tags in _read_versions(url, model_name)
     }
-    return [_build_training_run(url, day, *newest_versions.get(day.isoformat(), ({}, {})), aliases) for day in as_of]
+    return [
+        _build_training_run(url, day, *newest_versions.get(day.isoformat(), ({}, {})), aliases) for day in as_of_days
+    ]
 
 
 def _read_versions(url: str, model_name: str) -> list[tuple[dict[str, Any], dict[str, str]]]:
@@ -78,6 +80,7 @@ def _read_metrics(url: str, run_id: str) -> dict[str, float]:
 
 
 def _get(url: str, call: str, **query: str) -> dict[str, Any]:
+    """Return the response of MLflow to a call; {} if the object does not exist."""
     try:
         with requests.Session() as session:
             session.trust_env = False  # a proxy cannot reach this machine's loopback addresses

@@ -1,4 +1,4 @@
-"""Build a page for each operator, sensor and notifier, from its docstring and its constructor's signature.
+"""Build a reference page for each operator, sensor and notifier, from its docstring and its constructor's signature.
 
 The source is parsed, not imported: Airflow's import takes seconds and writes a configuration.
 """
@@ -14,8 +14,11 @@ from tools.reference.docstrings import Docstring, parse_docstring
 from tools.reference.markdown import format_code, format_prose, format_table
 
 FOLDER = "reference/operators"
+"""Folder of the pages, below docs/."""
 PACKAGES = ("operators", "notifiers")
+"""Packages of the provider that contain the classes."""
 SUFFIXES = ("Operator", "Sensor", "Notifier")
+"""Ends of the names of the classes."""
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ gloo raises a plain RuntimeError (torch 2.13)."""
 class Processes:
     """The processes of a training, and which of them this one is.
 
-    All functions wait for all processes, so each process must call them in the same order.
+    All methods wait for all processes, so each process must call them in the same order.
 
     Attributes:
         rank: position of this process among all, from 0.
@@ -51,7 +51,7 @@ class Processes:
 
     @property
     def is_first(self) -> bool:
-        """Whether this is the process that writes the record and the model."""
+        """Whether this is the process that writes the training's record and the model."""
         return self.rank == 0
 
     @property
@@ -190,8 +190,8 @@ def _connect(timeout_s: float) -> Processes:
 def _prevent_destruction(group: object) -> None:
     """Never free the group of processes: the end of the process closes its connections.
 
-    torch 2.13 frees a group while it holds Python's lock, and waits for gloo's threads. A thread that just needs this
-    lock, to free the tensor of the last exchange, then waits for ever, and so does the job.
+    torch 2.13 frees a group while it holds Python's lock, and waits for gloo's threads. A thread that needs
+    this lock at that moment, to free the tensor of the last exchange, waits for ever, and so does the job.
     """
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(group))
 
@@ -206,7 +206,7 @@ def _check_launcher(environment: Mapping[str, str], is_started_by_torchrun: bool
 
 
 def _choose_interface() -> None:
-    """Let gloo and NCCL use the network that SageMaker names; by themselves they may choose another one."""
+    """Let gloo and NCCL use the network interface that SageMaker names; by themselves they may choose another one."""
     interface = os.environ.get("SM_NETWORK_INTERFACE_NAME")
     if interface:
         os.environ.setdefault("GLOO_SOCKET_IFNAME", interface)

@@ -1,4 +1,4 @@
-"""Sum up what endpoints used of their instances, and build the table of the report."""
+"""Summarize how much of their instances endpoints used, and build the table of the report."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ def summarize_endpoint_use(rows: Sequence[Row]) -> dict[str, Any]:
     return summary
 
 
-def compute_mean_use(rows: Iterable[Row], name: str) -> float | None:
+def compute_mean_use(rows: Iterable[Row], resource: str) -> float | None:
     """Compute the mean utilization of a resource, percent, weighted by observed instance hours; None if not known.
 
-    The weight of a row includes at least one instance, even if none ran for a part of its period.
+    The weight of a row is its observed hours times its mean number of instances. A mean number below 1 counts as 1.
 
     Args:
         rows: rows of the ledger of endpoints.
-        name: the resource.
+        resource: name of the resource.
     """
-    known_rows = [row for row in rows if row[f"{name}_mean"] is not None and row[OBSERVED_COLUMN]]
+    known_rows = [row for row in rows if row[f"{resource}_mean"] is not None and row[OBSERVED_COLUMN]]
     weights = [row[OBSERVED_COLUMN] * max(1.0, row["instance_h"] / get_hours(row)) for row in known_rows]
-    total = sum(row[f"{name}_mean"] * weight for row, weight in zip(known_rows, weights, strict=True))
+    total = sum(row[f"{resource}_mean"] * weight for row, weight in zip(known_rows, weights, strict=True))
     return float(total / sum(weights)) if known_rows else None
 
 

@@ -15,7 +15,7 @@ Extra = Literal["take", "ignore"]
 
 @dataclass(frozen=True)
 class Layout:
-    """Options for reading a file.
+    """The columns that a file must have, and options for reading it.
 
     Args:
         columns: type of each required column, by its name.
@@ -69,6 +69,6 @@ def check_columns(origin: str, required_names: Sequence[str], names: Sequence[st
 def is_read_as_text(data_type: pa.DataType) -> bool:
     """Return whether values of the type are read as text and converted later.
 
-    The module `convert` refuses values that pyarrow's readers of files would accept.
+    So the module `convert` can refuse timestamps that pyarrow's readers of files would accept.
     """
     return bool(pa.types.is_timestamp(data_type))

@@ -1,4 +1,4 @@
-"""Define the report about a check of the lake: one finding for each file, table or catalog that is lost or changed."""
+"""Define the report of a check of the lake: one finding for each file, table or catalog that is lost or changed."""
 
 from __future__ import annotations
 

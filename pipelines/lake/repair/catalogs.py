@@ -38,7 +38,8 @@ def rebuild_catalog(finding: Finding) -> Finding | None:
     another name.
 
     Returns:
-        The finding; None if there is no table to list, or if another process has rebuilt the catalog.
+        The finding with `restored_from`; None if there is no table to list, or if another process has rebuilt the
+        catalog.
     """
     path = get_embedded_file()
     if find_catalog_damage() is None:
@@ -60,7 +61,16 @@ def rebuild_catalog(finding: Finding) -> Finding | None:
 
 
 def register_table(catalog: Catalog, finding: Finding, metadata: Sequence[str]) -> Finding | None:
-    """List a table in the catalog again, by its newest version; return the finding, or None if that version is lost."""
+    """List a table in the catalog again, by its newest version.
+
+    Args:
+        catalog: the catalog.
+        finding: the table that the catalog does not list.
+        metadata: locations of the table's metadata files, the newest last.
+
+    Returns:
+        The finding with `restored_from`; None if that version is lost.
+    """
     location = _choose_version(load_io(catalog, finding.location), finding.table, metadata)
     if not location:
         return None
@@ -74,8 +84,14 @@ def register_table(catalog: Catalog, finding: Finding, metadata: Sequence[str]) 
 def point_to_newest_metadata(catalog: Catalog, finding: Finding, metadata: Sequence[str]) -> Finding | None:
     """Make the catalog name the newest version of a table.
 
+    Args:
+        catalog: the catalog.
+        finding: the table of which the catalog names an old version.
+        metadata: locations of the table's metadata files, the newest last.
+
     Returns:
-        The finding; None if that version is lost, or if another process has committed to the table.
+        The finding with `restored_from`; None if that version is lost, or if another process has committed to the
+        table.
     """
     table = catalog.load_table((NAMESPACE, finding.table))
     current_location, location = table.metadata_location, _choose_version(table.io, finding.table, metadata)
@@ -95,9 +111,10 @@ def _rebuild_newest_versions(io: FileIO, metadata: Mapping[str, list[str]]) -> N
 
 
 def _choose_version(io: FileIO, table: str, locations: Sequence[str], old_catalog: bytes = b"") -> str:
-    """Return the location of a table's newest version; empty if that version is lost.
+    """Return the location of the version of a table that was committed last; empty if that version is lost.
 
-    An older version is never returned, because it would hide commits. If the newest version has no metadata file, but
+    No older version is returned, because it would hide commits. This is the newest version, unless the damaged catalog
+    names the one before it: then the newest one was never committed. If the newest version has no metadata file, but
     its content is certain, the file is written.
 
     Args:
@@ -108,7 +125,7 @@ def _choose_version(io: FileIO, table: str, locations: Sequence[str], old_catalo
     """
     number = get_version(locations[-1])
     named_locations = [location for location in locations if location.encode() in old_catalog]
-    # A writer that was killed may have left a version that was never committed.
+    # A writer that was killed may have left a newest version that was never committed.
     if (
         named_locations
         and get_version(named_locations[-1]) == number - 1

@@ -13,7 +13,7 @@ def compute_batch_s(batch: int, fixed_s: float, request_s: float) -> float:
     """Return the seconds of a batch: `fixed_s + batch * request_s`.
 
     Source: Inoue 2021 (Queueing analysis of GPU-based inference servers with dynamic batching), which measured that the
-    time of a batch on a GPU is such a line.
+    time of a batch on a GPU is such a linear function of its size.
 
     Args:
         batch: requests of the batch.
@@ -30,10 +30,10 @@ def compute_batch_s(batch: int, fixed_s: float, request_s: float) -> float:
 
 
 def find_largest_batch(latency_s: float, fixed_s: float, request_s: float) -> int:
-    """Return the largest batch that keeps requests in `latency_s`: `(latency / 2 - fixed_s) / request_s`.
+    """Return the largest batch that answers requests in `latency_s`: `(latency_s / 2 - fixed_s) / request_s`.
 
     A request that comes just after a batch began waits for this batch, and is answered with the next one. So it takes
-    at most two batches, as long as no more requests come than fit into the batches.
+    at most the time of two batches, as long as no more requests come than fit into the batches.
 
     Args:
         latency_s: longest time of a request.
@@ -45,7 +45,7 @@ def find_largest_batch(latency_s: float, fixed_s: float, request_s: float) -> in
     """
     require_positive("latency_s", latency_s)
     single_s = compute_batch_s(1, fixed_s, request_s)
-    batch = (latency_s / 2 - fixed_s) / request_s * (1 + 1e-12)
+    batch = (latency_s / 2 - fixed_s) / request_s * (1 + 1e-12)  # a rounding error takes no request away
     if batch > MAX_BATCH:
         raise SpecError(
             f"more than {MAX_BATCH:,} requests would fit into a batch: each adds {request_s:g} s.",
@@ -74,7 +74,7 @@ def bound_mean_latency_s(requests_per_s: float, fixed_s: float, request_s: float
         request_s: seconds that each request adds.
 
     Raises:
-        SpecError: a number is out of its range, or more requests come than the server can answer.
+        SpecError: a number is out of its range, or more requests come than the server can answer. A retry cannot help.
     """
     require_positive("requests_per_s", requests_per_s)
     compute_batch_s(1, fixed_s, request_s)

@@ -22,7 +22,8 @@ TRIAL_TAG = "leeway.trial"
 PARENT = "parent"
 """Value of `TRIAL_TAG` for the run of a tuning."""
 STATE_TAG = "leeway.trial_state"
-"""Tag of the run of a trial: complete, pruned, stopped or failed; while the trial runs, there is no such tag."""
+"""Tag of the run of a trial: complete, pruned, failed, or (only in SageMaker) stopped. Before its end, a trial has no
+such tag."""
 PARENT_TAG = "mlflow.parentRunId"
 """MLflow's tag of a nested run: the id of its parent."""
 STATUSES = {TrialState.COMPLETE: "FINISHED", TrialState.PRUNED: "KILLED", TrialState.FAIL: "FAILED"}
@@ -47,8 +48,8 @@ class TuningRuns:
     Args:
         name: name of the tuning.
         experiment: name of the MLflow experiment.
-        params: parameters of the run of the tuning; equal for all runs of this name.
-        limits: values that may change while a tuning runs, such as the number of trials. They become tags, because
+        params: parameters of the run of the tuning; the same whenever a tuning of this name resumes.
+        limits: values that may differ when a tuning resumes, such as the number of trials. They become tags, because
             MLflow refuses another value of a parameter.
     """
 
@@ -62,7 +63,7 @@ class TuningRuns:
         self._call(lambda: self._open(experiment, params, limits or {}))
 
     def start_trial(self, number: int, params: Mapping[str, Any]) -> None:
-        """Create the run of a trial, unless it exists, and record its values."""
+        """Create the run of a trial, unless it exists, and record its hyperparameters."""
         self._call(lambda: self._open_trial(number, params))
 
     def finish_trial(
@@ -74,7 +75,10 @@ class TuningRuns:
         objective: float | None,
         seconds: float,
     ) -> None:
-        """Record the objective of each round, the result and the time of a trial, and end its run."""
+        """Record the objective of each round, the result and the time of a trial, and end its run.
+
+        Do nothing if the trial has no decision yet (`state` is None), or no run.
+        """
         if state is not None and number in self._trial_runs:
             results = {"seconds": seconds, "cost_usd": 0.0}  # on this machine, trials cost nothing
             results |= {} if objective is None else {"objective": objective}
@@ -86,7 +90,7 @@ class TuningRuns:
         return self._client is not None
 
     def find_missing_trials(self, count: int) -> list[int]:
-        """Return the numbers of the first `count` trials whose results MLflow lacks; [] if it does not answer."""
+        """Return which of the trials 0 to `count - 1` have no result in MLflow; [] if it does not answer."""
         recorded: list[int] = []
         self._call(lambda: recorded.extend(self._list_recorded_trials()))
         return sorted(set(range(count)) - set(recorded)) if self.is_connected else []
@@ -120,14 +124,14 @@ class TuningRuns:
         for name, value in params.items():
             self._client.log_param(run_id, name, value)
 
-    def _find_or_create(self, title: str, tags: Mapping[str, str], condition: str) -> str:
+    def _find_or_create(self, run_name: str, tags: Mapping[str, str], condition: str) -> str:
         """Return the id of this tuning's run that meets a condition; create it if there is none. Set it RUNNING."""
         query = f"tags.`{TUNING_TAG}` = '{self.name}' and {condition}"
         runs = self._client.search_runs([self._experiment_id], query, max_results=1)
         if runs:
             self._client.update_run(runs[0].info.run_id, status="RUNNING")
             return str(runs[0].info.run_id)
-        return str(self._client.create_run(self._experiment_id, run_name=title, tags=dict(tags)).info.run_id)
+        return str(self._client.create_run(self._experiment_id, run_name=run_name, tags=dict(tags)).info.run_id)
 
     def _finish_trial(
         self, run_id: str, state: TrialState, reason: str, rounds: Mapping[int, float], results: Mapping[str, float]
@@ -168,7 +172,8 @@ def log_rounds(client: Any, run_id: str, rounds: Mapping[int, float], time_ms: i
         client: client of MLflow.
         run_id: id of the trial's run.
         rounds: maps each number of rounds, from 1, to the objective after them.
-        time_ms: time of the points, milliseconds since 1970. A point that the run has already is not added again.
+        time_ms: time of the metrics, milliseconds since 1970. MLflow stores the same value of the same round and time
+            only once.
     """
     from mlflow.entities import Metric
 

@@ -126,7 +126,12 @@ def make_different_values_check(args: arguments.SeveralColumns, rows: Rows) -> R
 
 
 def build_judged_sql(values: list[str], ignore_row_if: str) -> str:
-    """Return the SQL condition that a row is judged, from its values and the kwarg `ignore_row_if`."""
+    """Return the SQL condition that a row is judged.
+
+    Args:
+        values: SQL expressions of the values of the row.
+        ignore_row_if: which rows are not judged: the kwarg of the expectation.
+    """
     if ignore_row_if in ("never", "neither"):
         return "TRUE"
     logical_operator = " AND " if ignore_row_if in ("any_value_is_missing", "either_value_is_missing") else " OR "
@@ -155,6 +160,7 @@ def _make_value_check(args: arguments.ValueArguments, rows: Rows, condition: str
 
 
 def _make_pair_check(args: arguments.ColumnPair, rows: Rows, operator: str) -> RowCheck | None:
+    """Make the check that a comparison of the first column with the second one is true."""
     columns = [args.column_A, args.column_B]
     kinds = {rows.get_kind(column) for column in columns}
     if len(kinds) > 1 or not kinds <= {"int", "float", "text", "timestamp"}:

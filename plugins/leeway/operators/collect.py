@@ -73,7 +73,7 @@ class CollectOperator(StepOperator):
         self.partition, self.first_day, self.last_day = partition, first_day, last_day
 
     def build_spec(self) -> dict[str, Any]:
-        """Return the step's spec, without fields that are empty.
+        """Return the step's spec, without `version`, `first_day` and `last_day` if they are empty.
 
         Raises:
             AirflowFailException: neither `captured` nor LEEWAY_BUCKET is set. A retry cannot help.

@@ -36,7 +36,7 @@ class JobFolders:
 def find_folders() -> JobFolders:
     """Return the folders that SageMaker's environment variables name, such as SM_CHANNEL_TRAIN.
 
-    If a variable is not set, its folder is in the usual place below SAGEMAKER_BASE_DIR (by default /opt/ml).
+    If a variable is not set, its folder is in SageMaker's usual place below SAGEMAKER_BASE_DIR (by default /opt/ml).
     """
     base = Path(os.environ.get("SAGEMAKER_BASE_DIR", "/opt/ml"))
 

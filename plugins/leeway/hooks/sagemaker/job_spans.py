@@ -25,9 +25,10 @@ ATTRIBUTES = {"TrainingTimeInSeconds": "training_s", "BillableTimeInSeconds": "b
 
 
 def build_job_environment(job_name: str) -> dict[str, str]:
-    """Build the environment variables with which a job adds to its own span; {} if the task's trace is not recorded.
+    """Build the variables with which a job records spans below its own; {} if the task's trace is not recorded.
 
-    The span's id is computed from the trace and the job's name. So the id is known before the job exists.
+    `record_job` records the job's own span after its end. Its id is computed from the trace and the job's name, so it
+    is known before the job exists.
     """
     task_span = _get_span_context(find_task_context())
     if not task_span.trace_flags.sampled:

@@ -61,8 +61,8 @@ def list_machines_to_try(machine: Machine, types: Sequence[str], on_no_capacity:
 
     Args:
         machine: a machine with the instance count, the volume size and the time limits that all machines get.
-        types: instance types.
-        on_no_capacity: what to do if a job got no instances.
+        types: instance types; only one if the policy is `fail` (`check_instance_types`).
+        on_no_capacity: the policy: what to do if a job got no instances.
     """
     machines = [replace(machine, instance_type=instance_type) for instance_type in types]
     if on_no_capacity == "on_demand" and machine.is_spot:
@@ -110,7 +110,7 @@ def choose_next_machine(machines: Sequence[Machine], last_attempt: Mapping[str, 
 
 
 def list_switches(attempts: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
-    """List each change of the machine between two attempts: `from`, `to`, the earlier `job`, and why it ended."""
+    """List the changes of the machine between attempts: `from`, `to`, the earlier `job` and the `reason` of its end."""
     return [
         {
             "from": get_machine_label(attempt),

@@ -155,7 +155,7 @@ class NamedJobs:
         except ClientError as error:
             if is_transient(error):
                 raise
-            return  # the job has ended
+            return  # SageMaker refuses to stop a job that has ended
         self.log.warning("%s job %s: stop requested; %s", self.kind, name, LOST_BY_STOP[self.kind])
 
     def _call(self, verb: str, name: str) -> Any:
