@@ -1,8 +1,8 @@
 """Simulate checks whose bound equals the true value, on days that are correlated with the days before.
 
-A check passes if the mean is certainly above the bound: if the lower end of its one-sided 95 % interval is. So such a
-check should pass in 5 % of the simulations. The values of the days are normally distributed. So if an interval is too
-narrow, the correlation is the only cause. The gate estimates the variance of the mean from cosine coefficients: see
+A check passes if the lower end of the mean's one-sided 95 % interval is above the bound. So such a check should pass in
+5 % of the simulations. The values of the days are normally distributed. So if an interval is too narrow, the
+correlation is the only cause. The gate estimates the variance of the mean from cosine coefficients: see
 `pipelines.evaluation.statistics.groups`. The gate's rule for the number of coefficients is compared with a rule that
 gives fewer coefficients.
 """
