@@ -1,4 +1,4 @@
-"""Run `repro` 16 times at once over 4 windows, with this repository's dvc.yaml and real flights.
+"""Run `python -m pipelines repro` 16 times at once over 4 windows, with this repository's dvc.yaml and real flights.
 
 Each run works as a DAG run does: it takes a new snapshot of its window, then runs every stage up to the gate. Every run
 has to succeed without a lock error, each stage of a window has to be computed once, and the outputs of each window have
@@ -27,13 +27,16 @@ PROJECT = Path(__file__).parents[1]
 RUNS = 16
 MODEL = "flights"
 DAYS = ("2013-01-01", "2013-02-14")
+"""First and last ingested day."""
 WINDOWS = ("2013-02-13", "2013-02-14", "2013-02-15", "2013-02-16")
-SNAPSHOT = '{"as_of": "%s", "train_days": 30, "holdout_days": 7}'
+"""The as_of of each window."""
+SNAPSHOT_TEMPLATE = '{"as_of": "%s", "train_days": 30, "holdout_days": 7}'
 EXPECTED_STAGE_RUNS = {"snapshot": RUNS, "preprocess": 4, "train": 4, "evaluate": 4, "gate": 4}
 """How often each stage has to run in all runs together: once for each window, but `snapshot` in every run."""
 STAGE_PATTERN = re.compile(r"^Running stage '([^'@]+)", re.MULTILINE)
 ERROR_TEXTS = ("Unable to acquire lock", "database is locked", "Traceback")
 EXCLUDED_PREFIXES = ("LEEWAY_", "MLFLOW_", "AWS_")
+"""Prefixes of environment variables that the runs do not get."""
 POLL_S = 0.05
 RESOURCES = "training/resources.json"
 """The output with the seconds and memory of the training, which differ between computations."""
@@ -76,7 +79,7 @@ class ReproRuns:
             raise RuntimeError(self._read_log("ingest")[-2_000:])
 
     def run_single(self) -> tuple[list[float], dict[str, dict[str, str]]]:
-        """Run each window by itself, and return the seconds and the outputs."""
+        """Run each window by itself; return the seconds of each, and the digests of its outputs by path."""
         seconds, results = [], {}
         for as_of in WINDOWS:
             start_s = time.monotonic()
@@ -92,7 +95,7 @@ class ReproRuns:
         """Run all 16 at once with an empty cache. Kill `kill_count` of them in their training, and start them again.
 
         Returns:
-            The seconds of all runs together, and how often each stage started.
+            The wall-clock seconds until the last run ended, and how often each stage started.
         """
         for name in ("dvc", "workspaces"):
             shutil.rmtree(self.home / name)
@@ -139,7 +142,7 @@ class ReproRuns:
 
     def _start_repro(self, name: str, as_of: str) -> subprocess.Popen[bytes]:
         options = ("--targets", '["gate"]', "--refresh", '["snapshot"]', "--out", str(self.folder / f"{name}.json"))
-        params = f'{{"snapshot": {SNAPSHOT % as_of}}}'
+        params = f'{{"snapshot": {SNAPSHOT_TEMPLATE % as_of}}}'
         return self._start(name, "repro", "--workspace", name, "--model", MODEL, "--params", params, *options)
 
     def _start(self, name: str, *arguments: str) -> subprocess.Popen[bytes]:
@@ -182,8 +185,8 @@ def find_faults(
     """Return the faults of concurrent runs; empty if all is correct.
 
     Args:
-        codes: the exit code of each run.
-        logs: the logs of all runs.
+        codes: the exit code of each run; of a run that was killed, that of its second start.
+        logs: the logs of all runs, with those of killed runs.
         stage_counts: how often each stage started, in all runs.
         expected_counts: how often each stage should start.
         differences: for each run, the outputs that differ from those of a single run of the window.

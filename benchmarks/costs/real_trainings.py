@@ -1,10 +1,10 @@
-"""Train flights on a growing part of a real year, month by month, and compare predicted with actual times.
+"""Train the model of flights on a growing part of a real year, and compare predicted with actual training times.
 
 The training of a month uses all days of 2013 until the end of that month. It is a job of drydock: Leeway's own script,
 the parameters of flights, one thread, and all of `ROUNDS` rounds, without early stopping. So each training takes some
-seconds, and other work on the machine disturbs it less. The rows of the trainings, in the benchmark's own ledger, have
-the sizes of their data. Each training is predicted from those before it, as `leeway plan` does, with the sizes and
-without them. LEEWAY_BENCH_MONTHS sets a smaller number of months.
+seconds, and other work on the machine disturbs it less. The benchmark has its own ledger, with a row for each training
+and the size of its data. The time of each training is predicted from the trainings before it, as `leeway plan` does,
+once with the sizes and once without them. LEEWAY_BENCH_MONTHS sets a smaller number of months.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ CHANNELS = ("train", "validation")
 
 
 def run() -> dict[str, Any]:
-    """Return the seconds of the trainings, and as facts their predictions and the errors of each half.
+    """Return the seconds of the trainings; as facts, their predictions, and the errors in each half of the trainings.
 
     Raises:
         RuntimeError: a training failed.
@@ -66,7 +66,7 @@ def run() -> dict[str, Any]:
 
 
 def summarize(rows: Sequence[Row]) -> dict[str, Any]:
-    """Return each training with its predictions, and the errors with and without the sizes of the data.
+    """Return each training with its predictions, and the errors of predictions with and without the sizes of the data.
 
     Args:
         rows: rows of the ledger, oldest first; all but the first are predicted.
@@ -127,16 +127,16 @@ def _build_features(folder: Path, month: int, month_files: Sequence[Path]) -> Pa
     from pipelines.steps.snapshot import SnapshotResult
 
     last = dt.date(YEAR, month, calendar.monthrange(YEAR, month)[1])
-    holdout = last - (HOLDOUT_DAYS - 1) * ONE_DAY
-    # A label is known one day after its row. So the last day with known labels is two days before as_of or the holdout.
+    holdout_first = last - (HOLDOUT_DAYS - 1) * ONE_DAY
+    # A label is known one day after its row. So the last usable day is two days before as_of, or before the holdout.
     snapshot = SnapshotResult(
         dataset="flights",
         table="flights",
         snapshot_id=1,
         as_of=last + 2 * ONE_DAY,
         train_first=dt.date(YEAR, 1, 1),
-        train_last=holdout - 2 * ONE_DAY,
-        holdout_first=holdout,
+        train_last=holdout_first - 2 * ONE_DAY,
+        holdout_first=holdout_first,
         holdout_last=last,
         missing_days=0,
         rows=sum(pq.read_metadata(path).num_rows for path in month_files),
@@ -167,7 +167,7 @@ def _train(server: Server, month: int, features: Path) -> dict[str, Any]:
 
     job: dict[str, Any] = wait_for(find_ended_job, 0.5)
     if job["TrainingJobStatus"] != "Completed":
-        raise RuntimeError(f"training {month}: {job.get('FailureReason', '')[-2_000:]}")
+        raise RuntimeError(f"training {month} failed: {job.get('FailureReason', '')[-2_000:]}")
     print(f"training {month} of {MONTHS}: {job['TrainingTimeInSeconds']} s", flush=True)
     return job
 

@@ -1,9 +1,10 @@
 """Simulate checks whose bound equals the true value, on days that are correlated with the days before.
 
-Such a check should pass in 5 % of the simulations. The values of the days are normally distributed. So if an interval
-is too narrow, the correlation is the only cause. The gate estimates the variance of the mean from cosine coefficients:
-see `pipelines.evaluation.statistics.groups`. The gate's rule for the number of coefficients is compared with a rule
-that gives fewer coefficients.
+A check passes if the lower end of the mean's one-sided 95 % interval is above the bound. So such a check should pass in
+5 % of the simulations. The values of the days are normally distributed. So if an interval is too narrow, the
+correlation is the only cause. The gate estimates the variance of the mean from cosine coefficients: see
+`pipelines.evaluation.statistics.groups`. The gate's rule for the number of coefficients is compared with a rule that
+gives fewer coefficients.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ FACTORS = (groups.COEFFICIENT_FACTOR, 0.3)
 
 
 def run() -> dict[str, Any]:
-    """Return how often bounds pass and intervals contain the mean, by days, correlation and number of coefficients."""
+    """Return how often checks pass and intervals contain the mean, by days, correlation and number of coefficients."""
     facts = {"simulations of a line": f"{SIMULATIONS:,}; standard error of 5 %: {format_error(0.05, SIMULATIONS)}"}
     start_s = time.perf_counter()
     for days, correlation in itertools.product(DAYS, CORRELATIONS):
@@ -48,8 +49,9 @@ def measure_interval(values: Array, correlation: float, factor: float) -> tuple[
     """Measure the gate's interval of the mean of the days' values, with a factor for the number of coefficients.
 
     Returns:
-        The name and the value of a fact: the share of bounds that pass, the share of intervals that contain the true
-        mean, and the mean distance of a one-sided bound at 5 % from the mean, in true standard errors.
+        The name and the value of a fact: the share of checks that pass, the share of 95 % intervals that contain the
+        true mean, and the mean distance of the lower end of the one-sided interval from the mean, in true standard
+        errors.
     """
     with mock.patch.object(groups, "COEFFICIENT_FACTOR", factor):
         se, coefficients = np.linalg.norm(groups.compute_errors(values), axis=0), groups.count_coefficients(len(values))
@@ -59,8 +61,8 @@ def measure_interval(values: Array, correlation: float, factor: float) -> tuple[
     distance = compute_quantile(0.05, coefficients) * float(se.mean()) / compute_true_error(len(values), correlation)
     name = f"{len(values)} days, correlated by {correlation}, {coefficients} coefficients"
     return name, (
-        f"a bound equal to the mean passes in {100 * pass_share:.1f} %, the 95 % interval contains the mean in "
-        f"{100 * coverage:.1f} %, the bound is {distance:.2f} standard errors from it"
+        f"a check whose bound is the mean passes in {100 * pass_share:.1f} %, the 95 % interval contains the mean in "
+        f"{100 * coverage:.1f} %, the end of the one-sided interval is {distance:.2f} standard errors from it"
     )
 
 

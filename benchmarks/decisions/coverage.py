@@ -32,11 +32,11 @@ ROWS_PER_DAY_FOR_INTERVALS = 100
 INTERVALS, VERDICTS = 700, 120
 """Number of simulations of each interval, and of each verdict."""
 THRESHOLD = 0.3
-"""Smallest score with which a row counts as predicted to have label 1, in McNemar's test."""
+"""Score from which McNemar's test counts a row as predicted to have label 1."""
 DAY_EFFECT, QUALITY = 0.5, 0.4
 """Standard deviations between days: of the label's log odds, and of the weight that a model gives to the signal."""
 MIN_NOISE, MAX_NOISE = 0.0, 6.0
-"""Range in which `find_noise` searches."""
+"""Range of standard deviations in which `find_noise` searches."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ EQUAL_MODELS = Noise(1.0, 1.0)
 
 
 def run() -> dict[str, Any]:
-    """Simulate intervals for 7, 14, 28 and 60 days, verdicts for 14, 28 and 60, of independent and correlated days."""
+    """Simulate intervals of 7, 14, 28 and 60 days and verdicts of 14, 28 and 60, of independent and correlated days."""
     return measure_cases((7, *ROWS_PER_DAY), {"interval": (INTERVALS, 0.95), "verdict": (VERDICTS, 0.05)}, _measure)
 
 
@@ -106,7 +106,7 @@ def _measure_intervals(dependence: str, days: int) -> dict[str, str]:
 
 
 def _measure_verdicts(dependence: str, days: int, noise: Noise) -> dict[str, str]:
-    """Judge simulated holdouts by the policy of params.yaml and by McNemar's test, which that policy does not have."""
+    """Judge simulated holdouts by the policy of params.yaml; count the outcomes of its checks and of McNemar's test."""
     policy = load_policy()
     passes = 0
     outcome_counts: dict[str, Counter[str]] = {}
@@ -116,7 +116,7 @@ def _measure_verdicts(dependence: str, days: int, noise: Noise) -> dict[str, str
         checks = judge(JudgedData(holdout), policy).checks
         for check in checks:
             outcome_counts.setdefault(check.name, Counter())[check.outcome] += 1
-        # The check by McNemar's test is the one with "correctly" in its name.
+        # The shipped policy has no McNemar's test: its check, which has "correctly" in its name, is left out.
         passes += combine_outcomes(check for check in checks if "correctly" not in check.name) == "passed"
     facts = {"verdict of the shipped policy is passed": format_share(passes, VERDICTS)}
     for name, counter in outcome_counts.items():
@@ -155,7 +155,10 @@ def simulate(noise: Noise, days: int, rows_per_day: int, correlation: float, ran
 
 @functools.cache
 def find_noise(auc: float) -> float:
-    """Find the noise with which a model has this AUC, by bisection on the same random numbers."""
+    """Find the standard deviation of the noise with which a model has this AUC, by bisection.
+
+    Each step uses the same random numbers.
+    """
     low, high = MIN_NOISE, MAX_NOISE
     for _ in range(10):
         middle = (low + high) / 2

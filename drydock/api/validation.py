@@ -24,6 +24,7 @@ def validate_request(operation_name: str, request: Any, service: str = "sagemake
     if not isinstance(request, dict):
         raise AWSValidationException("The request body is not a JSON object.")
     cleaned_request: dict[str, Any] = _remove_nulls(request)
+    # `describe_problems` checks the values; `ParamValidator` finds values of a wrong type and unknown members.
     if message := describe_problems(cleaned_request, shape):
         raise AWSValidationException(message)
     report = ParamValidator().validate(cleaned_request, shape)

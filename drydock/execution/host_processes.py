@@ -45,11 +45,11 @@ def kill_processes_of_server(data_folder: Path) -> int:
 
 
 def read_host_trees(process: psutil.Process) -> set[Path]:
-    """Return the trees of the jobs that started a process; an empty set if no job started it.
+    """Return the trees of the hosts that a process belongs to; an empty set if it belongs to none.
 
-    The tree is read from the process's environment, and from the link that the launcher creates in the process's own
-    /opt. Usually both name the same tree. But a daemon may have cleared its environment, and a process may have no /opt
-    of its own.
+    A tree is read from the process's environment, and from the link that the launcher creates in /opt of the process's
+    mount namespace. Usually both name the same tree. But a daemon may have cleared its environment, and a process may
+    have no mount namespace of its own.
 
     Raises:
         psutil.Error: The process has ended, or belongs to another user.

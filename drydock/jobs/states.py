@@ -39,7 +39,7 @@ class Phase(StrEnum):
         return self in (Phase.DOWNLOADING, Phase.TRAINING, Phase.UPLOADING)
 
 
-# Each phase has its own message, since some clients, such as Airflow's amazon provider, print a line when it changes.
+# Each phase has its own message: some clients, such as Airflow's amazon provider, print a line if the message changes.
 MESSAGES: dict[Phase, str] = {
     Phase.STARTING: "Preparing the instances for training",
     Phase.DOWNLOADING: "Downloading input data",

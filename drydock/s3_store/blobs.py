@@ -46,8 +46,8 @@ class BlobFolder:
     def write(self, data: bytes) -> Blob:
         """Write bytes to a new file.
 
-        The file needs no temporary name: no reader knows its name before the row that refers to it is committed. If the
-        server is killed before that, `delete_except` deletes the file.
+        The file needs no temporary name: no reader knows its name before the row of the database that refers to it is
+        committed. If the server is killed before that, `delete_except` deletes the file at the next start.
 
         Raises:
             OSError: The disk is full or not writable; the file is deleted then. A retry can help.
@@ -72,7 +72,10 @@ class BlobFolder:
         except OSError as error:
             raise BlobDamaged(f"{blob.name} cannot be read: {error.strerror or error}") from error
         if len(data) != blob.size or zlib.crc32(data) != blob.crc:
-            raise BlobDamaged(f"{blob.name} has other bytes ({len(data)}) than were written ({blob.size})")
+            raise BlobDamaged(
+                f"{blob.name} is damaged: it has {len(data)} bytes with CRC-32 {zlib.crc32(data):08x}, but {blob.size} "
+                f"bytes with CRC-32 {blob.crc:08x} were written"
+            )
         return data
 
     def delete(self, name: str) -> None:

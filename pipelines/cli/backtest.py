@@ -24,12 +24,15 @@ def _keep_subcommand() -> None:
 def write_report(
     model: Annotated[str, typer.Option(help="Registered model.")],
     first: Annotated[
-        str, typer.Option("--from", metavar="YYYY-MM-DD", help="First day (default: as_of of the first model).")
+        str,
+        typer.Option("--from", metavar="YYYY-MM-DD", help="First day to compare (default: as_of of the first model)."),
     ] = "",
     last: Annotated[
-        str, typer.Option("--to", metavar="YYYY-MM-DD", help="Last day (default: the last published day).")
+        str, typer.Option("--to", metavar="YYYY-MM-DD", help="Last day to compare (default: the last published day).")
     ] = "",
-    out: Annotated[str, typer.Option(metavar="FOLDER", help="Folder (default: LEEWAY_HOME/backtest/MODEL).")] = "",
+    out: Annotated[
+        str, typer.Option(metavar="FOLDER", help="Folder for the files (default: LEEWAY_HOME/backtest/MODEL).")
+    ] = "",
     dataset: DatasetOption = "",
     drop: Annotated[
         float | None,
@@ -42,7 +45,7 @@ def write_report(
         ),
     ] = None,
 ) -> None:
-    """Compare retraining monthly, never, and on drift: write quality and cost of each strategy as PNG and HTML page."""
+    """Compare retraining monthly, never, and on drift. Write quality and cost of each strategy as PNG and HTML page."""
     begin, end = parse_days(first, last)
     from pipelines.backtest import report as backtest_report
     from pipelines.backtest.study import run_backtest

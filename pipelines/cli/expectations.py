@@ -52,7 +52,7 @@ def suggest_suite(
     summary = summarize_table(table, *days, key=key, unit=unit)
     suite = draft_suite(summary, path.stem if out else table)
     log.info(
-        "%d expectations, from %d rows in %d partitions",
+        "%d expectations were drafted from %d rows in %d partitions",
         len(suite["expectations"]),
         summary.rows,
         len(summary.rows_by_partition),
@@ -102,13 +102,13 @@ def _print_differences(partitions: Sequence[ReplayedPartition], totals: dict[str
 
     console = make_console()
     table = Table("partition", "rows", "before", "now", "bad rows", "reason")
-    for replay in partitions:
-        if replay.is_different:
-            last_verdict = replay.last_run.verdict if replay.last_run else "not validated"
-            reason = _name_failures(replay.failures)
-            outcome = replay.outcome
-            verdicts = last_verdict, replay.verdict
-            cells = str(replay.partition), f"{outcome.rows:,}", *verdicts, f"{outcome.bad_rows:,}", reason
+    for result in partitions:
+        if result.is_different:
+            last_verdict = result.last_run.verdict if result.last_run else "not validated"
+            reason = _name_failures(result.failures)
+            outcome = result.outcome
+            verdicts = last_verdict, result.verdict
+            cells = str(result.partition), f"{outcome.rows:,}", *verdicts, f"{outcome.bad_rows:,}", reason
             table.add_row(*map(escape, cells))
     if totals["differ"]:
         console.print(table)

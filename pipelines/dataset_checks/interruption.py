@@ -58,8 +58,8 @@ def _describe_end(code: int) -> str:
     if code == 0:
         return (
             f"the script ended with exit code 0, not {STOPPED_EXIT_CODE}: it hides that SIGTERM stopped it, or it "
-            f"ended before. SIGTERM comes after {LINES_BEFORE_INTERRUPTION + 1} lines of output; print a line for each "
-            f"round or epoch, and train on more rows if the script is too fast"
+            f"ended before SIGTERM, which is sent after {LINES_BEFORE_INTERRUPTION + 1} lines of output. Print a line "
+            f"for each round or epoch, and train on more rows if the script is too fast"
         )
     if code == -signal.SIGKILL:
         return f"the script did not end within {NOTICE_S} s of SIGTERM"
@@ -102,11 +102,11 @@ def _train(dataset: Dataset, folder: Path, run_name: str, *, is_interrupted: boo
         command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, pipesize=mmap.PAGESIZE
     )
     with child:
-        kill = threading.Timer(NOTICE_S, child.kill)
+        kill_timer = threading.Timer(NOTICE_S, child.kill)
         for line_number, _ in enumerate(child.stdout or ()):
             if is_interrupted and line_number == LINES_BEFORE_INTERRUPTION:
                 child.terminate()
-                kill.start()
+                kill_timer.start()
         child.wait()
-        kill.cancel()
+        kill_timer.cancel()
     return child.returncode

@@ -39,7 +39,7 @@ def get_month_of_day(day: dt.date) -> dt.date:
 
 
 class TableVersion:
-    """The version of the table that an attempt loaded. A commit fails if it is no longer the current version."""
+    """The version of the table that a writer loaded. A commit fails if it is no longer the current version."""
 
     def __init__(self, table: Table, schema: pa.Schema) -> None:
         self._table, self._schema = table, schema

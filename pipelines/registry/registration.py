@@ -27,7 +27,8 @@ CANDIDATE_TAG = "leeway.candidate"
 MAX_PARAM_LENGTH = 6_000
 """MLflow's limit for the value of a parameter, characters."""
 FORBIDDEN_CHARACTERS = re.compile(r"[^\w\-. :/]")
-"""Characters that MLflow does not allow in the name of a metric. The names of classes may contain them."""
+"""Characters that MLflow does not allow in the name of a metric. The name of a metric of one class contains the name of
+the class, which may have such characters."""
 
 
 def register_candidate(registry: Registry, candidate: Candidate, name: str) -> ModelVersion:

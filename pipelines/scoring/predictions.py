@@ -1,7 +1,7 @@
-"""Define columns of the tables of predictions and outcomes, and functions that `score` and `outcomes` share.
+"""Define columns of the tables of predictions and outcomes, and functions that the steps `score` and `outcomes` share.
 
-Both tables have one row for each key and model version. A write replaces the rows of one partition and model; in the
-table of predictions, only those of one version of the model.
+Both tables have one row for each key and model version. A write to the table of outcomes replaces the rows of one
+partition and model; a write to the table of predictions, those of one partition and model version.
 """
 
 from __future__ import annotations

@@ -85,7 +85,8 @@ class OnlineRows:
         self._schema = build_feature_schema(dataset, lake.read_schema(dataset.table))
         self._input_fields = [field for field in self._schema if field.name != dataset.label]
         self._input_names = [field.name for field in self._input_fields]
-        self._checker = RawRows(pa.schema(self._input_fields), dataset.key, (), self._input_names)
+        # Checks captured rows that have features, not raw rows: the types of their key and features.
+        self._feature_row_checker = RawRows(pa.schema(self._input_fields), dataset.key, (), self._input_names)
         self._partition_values: Mapping[str, Any] = {"date": get_date(partition)}
         if isinstance(partition, Hour):
             self._partition_values = {"date": partition.day, "hour": partition.hour}
@@ -156,7 +157,7 @@ class OnlineRows:
 
     def _convert(self, row: Table) -> dict[str, Any] | None:
         try:
-            return {name: column[0] for name, column in self._checker.convert(row).items()}
+            return {name: column[0] for name, column in self._feature_row_checker.convert(row).items()}
         except BadRequest:
             return None
 
@@ -184,6 +185,8 @@ def _parse_answers(answers: Sequence[str]) -> Any:
 
 def find_request_days(dataset: Dataset, partition: Partition, first: dt.date | None, last: dt.date | None) -> Days:
     """Return the days whose requests are read: by default the days of the partition, and the day before it.
+
+    On the day before, rows may be scored a day ahead.
 
     Raises:
         SpecError: the dataset has no label, the partition does not have the unit of the dataset's partitions, or the

@@ -45,8 +45,8 @@ def build_pruner(plan: PlanSpec, num_round: int) -> BasePruner:
 def list_rungs(plan: PlanSpec, num_round: int) -> list[int]:
     """List the numbers of rounds after which a trial is judged, ascending; empty if trials are not judged.
 
-    Only these rounds are reported to Optuna, because each report is written to the disk. Hyperband does not stop
-    a trial that has done more than half of its rounds.
+    Only these rounds are reported to Optuna, because each report is written to the disk. Rungs of Hyperband above half
+    of the rounds are left out, so no trial is stopped there.
     """
     if plan.strategy == "hyperband":
         first_rung = compute_first_rung(num_round)

@@ -55,7 +55,7 @@ def _find_airflow_home() -> Path:
 
     Raises:
         SpecError: Airflow is not installed. A retry cannot help.
-        InvalidError: the folder has no Airflow. A retry cannot help.
+        InvalidError: the folder is not a home of Airflow. A retry cannot help.
     """
     if importlib.util.find_spec("airflow") is None:
         raise SpecError("Airflow is not installed here.", "Give --runs N.")

@@ -34,7 +34,7 @@ MAX_INPUT_BYTES = 1 << 30
 
 FindEndpoint = Callable[[Owner, str], Endpoint | None]
 RecordResult = Callable[[Endpoint, Fleet, Invocation, InvocationResult, float], None]
-"""The last argument is the seconds from the request to the answer."""
+"""The last argument: seconds to read the input and to invoke the model, without the time in the queue."""
 
 
 class Key(NamedTuple):
@@ -80,7 +80,7 @@ class AsyncInvocations:
         threading.Thread(target=self._run, name="async", daemon=True).start()
 
     def close(self) -> None:
-        """Stop answering. Requests that are not answered stay stored, and the next server answers them."""
+        """Stop answering. Requests that are not answered stay stored: the server answers them after its next start."""
         self._stop_event.set()
         self._threads.shutdown(wait=False, cancel_futures=True)
 

@@ -83,6 +83,7 @@ class TrainingJob(Job):
             metrics.update(definition["Name"], texts, printed_at)
             if self.record.tuning and definition["Name"] == self.record.tuning.metric:
                 objective_values = parse_series(texts)
+        # `FinalMetrics.update` replaces the mapping if a value is new, so the mappings need not be compared.
         if objective_values or metrics.last_values is not values_before:
             self.record.metrics = dict(metrics.last_values)
             self.record.objective_values += objective_values

@@ -1,11 +1,10 @@
 """Find days that cost far more than their weekday usually does.
 
 The cost of a day is compared with the costs of the same weekday in the twelve weeks before it: with the median of their
-logarithms.
-The spread is the median absolute deviation (MAD) of all days of these weeks from the median of their own weekday. One
-expensive day, or a holiday, hardly changes a median. The logarithms are used because a busy day costs a multiple of
-the others, and no day costs less than 0. 1.4826 times the MAD is the standard deviation of normal errors (Rousseeuw &
-Croux 1993, JASA 88).
+logarithms. The spread is computed from the median absolute deviation (MAD) of all days of these weeks from the median
+of their own weekday. One expensive day, or a holiday, hardly changes a median. The logarithms are used because a busy
+day costs a multiple of the others, and no day costs less than 0. 1.4826 times the MAD is the standard deviation of
+normal errors (Rousseeuw & Croux 1993, JASA 88).
 """
 
 from __future__ import annotations
@@ -26,7 +25,8 @@ FACTOR = 4.0
 """A day is an anomaly if its cost is more than this number of standard deviations above the expected cost.
 `simulation.py` measures the false alarms."""
 MIN_SPREAD = 0.15
-"""Smallest standard deviation of the logarithms. Endpoints cost the same each day, and 15 % more is not an alarm."""
+"""Smallest standard deviation of the logarithms. Without it, the smallest change would be an anomaly if all days cost
+the same, as those of an endpoint do. With it, an anomaly costs at least exp(4 x 0.15) = 1.8 times the expected cost."""
 MIN_EXCESS_USD = 1.0
 """Smallest difference between the cost of an anomaly and the expected cost, USD."""
 MIN_DAYS = 5
@@ -38,7 +38,7 @@ SIGMA_PER_MAD = 1.4826
 
 @dataclass(frozen=True)
 class ExpectedCost:
-    """What a day may cost.
+    """The expected cost of a day, and its limit.
 
     Attributes:
         usd: the expected cost, USD.
@@ -51,12 +51,12 @@ class ExpectedCost:
 
 @dataclass(frozen=True)
 class JudgedDay:
-    """The cost of a day, and what was expected.
+    """The cost of a day, and the cost that was expected.
 
     Attributes:
         day: the day, YYYY-MM-DD.
         usd: its cost, USD.
-        expected_cost: what was expected; None if too few days before it are known.
+        expected_cost: expected cost and limit; None if too few days before it are known.
     """
 
     day: str
@@ -84,7 +84,7 @@ def judge_days(costs: DailyCosts, count: int) -> list[JudgedDay]:
 
 
 def estimate_cost(history: Sequence[float]) -> ExpectedCost | None:
-    """Return what the next day may cost; None if too little is known.
+    """Estimate the cost of the next day, and its limit; None if too few days before it are known.
 
     Args:
         history: costs of the days before that day, USD, oldest first, without gaps.
@@ -98,16 +98,16 @@ def estimate_cost(history: Sequence[float]) -> ExpectedCost | None:
     if median(same_weekday) > 0:
         weekdays = [window[number::WEEK] for number in range(WEEK)]
         groups = [[cost for cost in costs if cost > 0] for costs in weekdays if median(costs) > 0]
-        level = _get_level(same_weekday)
-    else:  # usually nothing runs on this weekday: compare with all working days of the project
-        groups, level = [positive_costs], _get_level(positive_costs)
-    deviations = [abs(math.log(cost) - _get_level(costs)) for costs in groups for cost in costs]
+        expected_log = _compute_median_log(same_weekday)
+    else:  # usually nothing runs on this weekday: compare with all days that have a cost
+        groups, expected_log = [positive_costs], _compute_median_log(positive_costs)
+    deviations = [abs(math.log(cost) - _compute_median_log(costs)) for costs in groups for cost in costs]
     spread = max(SIGMA_PER_MAD * median(deviations), MIN_SPREAD)
-    expected_usd = math.exp(level)
-    limit_usd = max(math.exp(level + FACTOR * spread), expected_usd + MIN_EXCESS_USD)
+    expected_usd = math.exp(expected_log)
+    limit_usd = max(math.exp(expected_log + FACTOR * spread), expected_usd + MIN_EXCESS_USD)
     return ExpectedCost(expected_usd, limit_usd)
 
 
-def _get_level(costs: Sequence[float]) -> float:
+def _compute_median_log(costs: Sequence[float]) -> float:
     """Return the median of the logarithms of the costs above 0."""
     return median(math.log(cost) for cost in costs if cost > 0)

@@ -27,7 +27,7 @@ def find_cheaper_type(
         cpu_peak: highest utilization of the CPU, percent; 100 is one core.
         memory_peak: highest utilization of the memory, percent of the memory of the present type.
     """
-    fitting_types = [other for other in types if _is_enough(other, size, cpu_peak, memory_peak)]
+    fitting_types = [other for other in types if _is_cheaper_and_enough(other, size, cpu_peak, memory_peak)]
     return min(fitting_types, key=PricedType.get_rank, default=None)
 
 
@@ -57,7 +57,7 @@ def find_cheaper_gpu_type(
     fitting_types = [
         other
         for other in types
-        if _is_enough(other, size, cpu_peak, memory_peak)
+        if _is_cheaper_and_enough(other, size, cpu_peak, memory_peak)
         and 0 < flops <= max_share * (_sum_flops(other.instance) or 0.0)
         and gpu_memory_gib <= max_share * (other.instance.accelerator_memory_gib or 0.0)
     ]
@@ -87,8 +87,8 @@ def find_larger_type(
     return min(larger_types, key=PricedType.get_rank, default=None)
 
 
-def _is_enough(other: PricedType, size: Size, cpu_peak: float, memory_peak: float) -> bool:
-    """Return whether a type costs less than the present one, and has the vCPUs and the memory that were used."""
+def _is_cheaper_and_enough(other: PricedType, size: Size, cpu_peak: float, memory_peak: float) -> bool:
+    """Return whether a type costs less than the present one, and the peaks are at most `MAX_USED_PERCENT` of it."""
     return (
         other.price_share < 1
         and cpu_peak <= MAX_USED_PERCENT * other.size.vcpus

@@ -1,7 +1,8 @@
-"""Build the metrics of a regression as functions of weights of the rows, like those of `weighted`.
+"""Build the metrics of a regression as functions of weights of the rows.
 
-Each builder takes labels and scores, both numbers, and returns a function of weights of shape (draws, rows). With
-weights of 1, the metric equals the same metric of scikit-learn.
+Each builder takes labels (numbers) and scores (numbers, or predicted quantiles), and returns a function of weights of
+shape (draws, rows). A draw is one vector of weights, such as a resample of the bootstrap. With weights of 1, the metric
+equals the same metric of scikit-learn, if scikit-learn has it.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def build_bias_metric(label: Array, score: Array) -> WeightedMetric:
 
 def build_r2_metric(label: Array, score: Array) -> WeightedMetric:
     """Build the coefficient of determination: 1 minus the mean squared error as a share of the label's variance."""
-    # Without the mean, the difference of the two large sums below would lose digits.
+    # If the mean were not subtracted, the difference of two large sums in `_combine_r2` would lose digits.
     deviations = label - label.mean()
     terms: list[RowValues] = [
         (ALL_ROWS, (score - label) ** 2),
@@ -84,7 +85,7 @@ def build_share_below_metric(label: Array, score: Array) -> WeightedMetric:
     return build_mean_metric((label <= score[:, 0]).astype(np.float64))
 
 
-def _combine_r2(error: Array, square: Array, total: Array, rows: Array) -> Array:
+def _combine_r2(squared_error: Array, squared_deviation: Array, deviation: Array, rows: Array) -> Array:
     """Compute R2 from the weighted sums of the terms of `build_r2_metric`."""
-    variation = square - divide(total**2, rows, np.nan)
-    return 1 - divide(error, variation, np.nan)
+    variation = squared_deviation - divide(deviation**2, rows, np.nan)
+    return 1 - divide(squared_error, variation, np.nan)

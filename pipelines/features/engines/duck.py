@@ -17,7 +17,7 @@ from pipelines.system.duckdb_session import connect, create_view, replace_view
 from pipelines.window import Days
 
 ROWS = "window_rows"
-"""Name of the view of the files."""
+"""Name of the view of the rows that are computed together."""
 
 
 @contextmanager

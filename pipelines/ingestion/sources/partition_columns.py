@@ -54,12 +54,18 @@ def add_partition_columns(
 
 
 def compute_columns(array: pa.Array, name: str, position: Position, unit: Unit, timezone: str) -> dict[str, pa.Array]:
-    """Compute the columns `date` and `hour` from dates, or from timestamps."""
-    is_time = pa.types.is_timestamp(array.type)
-    if unit == "hour" and not is_time:
+    """Compute the column `date`, and `hour` if partitions are hours, from dates or timestamps.
+
+    If partitions are months, `date` is the first day of the month.
+
+    Raises:
+        DataError: a row has no day, hour or month. A retry cannot help.
+    """
+    is_timestamp = pa.types.is_timestamp(array.type)
+    if unit == "hour" and not is_timestamp:
         hint = 'Declare it as a timestamp in columns=, or set partition="day".'
         raise DataError(f"{position.origin}: column {name} holds {array.type}, which has no hour.", hint)
-    if is_time and timezone:
+    if is_timestamp and timezone:
         array = pc.local_timestamp(
             convert_column(array, UTC, Zone("UTC"), name, position).cast(pa.timestamp("us", timezone))
         )
@@ -70,7 +76,7 @@ def compute_columns(array: pa.Array, name: str, position: Position, unit: Unit, 
     return {DATE_COLUMN: days, **hours}
 
 
-def list_found_partitions(columns: dict[str, pa.Array], unit: Unit) -> set[Partition]:
+def list_partitions_of_rows(columns: dict[str, pa.Array], unit: Unit) -> set[Partition]:
     """List the partitions of rows from the columns that `compute_columns` returned."""
     if unit == "hour":
         pairs = pa.table(columns).group_by(list(columns)).aggregate([]).to_pylist()

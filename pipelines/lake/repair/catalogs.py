@@ -19,7 +19,7 @@ from pipelines.lake.check.catalogs import find_catalog_damage
 from pipelines.lake.check.findings import Finding
 from pipelines.lake.check.lake_check import find_table_version
 from pipelines.lake.commits import NAMESPACE
-from pipelines.lake.repair.metadata import attach_later_commits, rebuild_metadata
+from pipelines.lake.repair.metadata import attach_lost_snapshots, rebuild_metadata
 from pipelines.lake.repair.versions import find_last_version
 from pipelines.lake.warehouse import get_version, load_io
 from pipelines.system.files import replace_file
@@ -136,7 +136,7 @@ def _choose_version(io: FileIO, table: str, locations: Sequence[str], old_catalo
     version = find_last_version(
         io, table, [location for location in newest_locations if location in named_locations] or newest_locations
     )
-    return attach_later_commits(version) if version else ""
+    return attach_lost_snapshots(version) if version else ""
 
 
 def _build_database(path: Path, versions: Mapping[str, str]) -> None:

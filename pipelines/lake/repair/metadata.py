@@ -1,8 +1,8 @@
 """Write a lost metadata file again, from the version before it and the snapshots that were committed later.
 
-A snapshot's manifest list names its parent snapshot. So the manifest lists whose parent is the last known snapshot, and
-then their children, are the lost commits. The content is certain only if no snapshot has two children. The summaries of
-the lost snapshots are computed from the manifests and the data files.
+A snapshot's manifest list names its parent snapshot. So the lost snapshots are those whose parent is the last known
+snapshot, and then their children. The content is certain only if no snapshot has two children. The summaries of the
+lost snapshots are computed from the manifests and the data files.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class _UncertainError(Exception):
 
 
 @dataclass(frozen=True)
-class _Commit:
+class _LostSnapshot:
     """A snapshot that no readable metadata file has, as its manifest list describes it."""
 
     snapshot_id: int
@@ -61,25 +61,28 @@ class _Commit:
 
 
 def rebuild_metadata(io: FileIO, finding: Finding, versions: Sequence[str]) -> Finding | None:
-    """Write a lost metadata file again, at its location; return the finding, or None if its content is not certain.
+    """Write a lost metadata file again, at its location; return the finding with `restored_from`.
 
     Args:
         io: reads and writes the table's files.
         finding: the lost metadata file.
         versions: locations of all versions of the table's metadata, the newest last.
 
+    Returns:
+        None if the content is not certain: no file is written then.
+
     Raises:
         ServiceError: the storage does not answer. A retry can help.
     """
-    # If the version before the lost one is lost, too, an earlier version and more commits give the same content.
+    # If the version before the lost one is lost, too, an earlier version and more snapshots give the same content.
     earlier_locations = [location for location in versions if get_version(location) < get_version(finding.location)]
     base = find_last_version(io, finding.table, earlier_locations)
     if base is None:
         return None
     try:
-        metadata, operations = _attach_commits(base)
-        lost_commits = get_version(finding.location) - get_version(str(base.metadata_location))
-        _require_commit_count(base, operations, lost_commits)
+        metadata, operations = _attach_snapshots(base)
+        commit_count = get_version(finding.location) - get_version(str(base.metadata_location))
+        _require_commit_count(base, operations, commit_count)
     except _UncertainError as error:
         log.warning("%s: %s is not written again: %s", finding.table, finding.location, error)
         return None
@@ -87,23 +90,23 @@ def rebuild_metadata(io: FileIO, finding: Finding, versions: Sequence[str]) -> F
     return replace(finding, restored_from=SOURCE)
 
 
-def attach_later_commits(base: Table) -> str:
-    """Write a metadata file with the commits that follow `base`, if there are such commits.
+def attach_lost_snapshots(base: Table) -> str:
+    """Write a metadata file with the snapshots that follow `base`, if there are such snapshots.
 
     Returns:
-        The location of the new file; that of `base` if no commits follow; empty if commits follow and their content is
-        not certain.
+        The location of the new file; that of `base` if no snapshots follow; empty if snapshots follow and their content
+        is not certain.
 
     Raises:
         ServiceError: the storage does not answer. A retry can help.
     """
     location = str(base.metadata_location)
-    if not _has_later_commits(base):
+    if not _has_lost_snapshots(base):
         return location
     try:
-        metadata, operations = _attach_commits(base)
+        metadata, operations = _attach_snapshots(base)
     except _UncertainError as error:
-        log.warning("%s: commits that follow %s are not attached: %s", base.name()[-1], location, error)
+        log.warning("%s: the snapshots that follow %s are not attached: %s", base.name()[-1], location, error)
         return ""
     number = get_version(location) + len(operations)
     location = f"{location.rpartition('/')[0]}/{number:05d}-{uuid.uuid4()}{METADATA_SUFFIX}"
@@ -111,11 +114,12 @@ def attach_later_commits(base: Table) -> str:
     return location
 
 
-def _has_later_commits(base: Table) -> bool:
+def _has_lost_snapshots(base: Table) -> bool:
     modification_times = storage.list_files(base.io, f"{base.location()}/metadata")
     for location in _list_unknown_manifest_lists(base, modification_times):
         with suppress(_UncertainError):  # a killed writer left an incomplete list
-            if _read_commit(base, location, modification_times[location]).parent_id == _get_current_snapshot_id(base):
+            snapshot = _read_lost_snapshot(base, location, modification_times[location])
+            if snapshot.parent_id == _get_current_snapshot_id(base):
                 return True
     return False
 
@@ -133,18 +137,18 @@ def _write_metadata(io: FileIO, metadata: TableMetadata, location: str) -> None:
         storage.put_file(io, location, path)
 
 
-def _attach_commits(base: Table) -> tuple[TableMetadata, list[Operation]]:
+def _attach_snapshots(base: Table) -> tuple[TableMetadata, list[Operation]]:
     """Return the metadata of `base` with the snapshots that follow it, and the operation of each."""
     metadata, last_id, operations = base.metadata, _get_current_snapshot_id(base), list[Operation]()
     modification_times = storage.list_files(base.io, base.location())
-    commits = [
-        _read_commit(base, location, modification_times[location])
+    lost_snapshots = [
+        _read_lost_snapshot(base, location, modification_times[location])
         for location in _list_unknown_manifest_lists(base, modification_times)
     ]
-    while children := [commit for commit in commits if commit.parent_id == last_id]:
+    while children := [snapshot for snapshot in lost_snapshots if snapshot.parent_id == last_id]:
         if len(children) > 1:
-            raise _UncertainError(f"{len(children)} commits follow snapshot {last_id}")
-        snapshot = _describe_snapshot(base, children[0], metadata)
+            raise _UncertainError(f"{len(children)} snapshots follow snapshot {last_id}")
+        snapshot = _build_snapshot(base, children[0], metadata)
         reference = SetSnapshotRefUpdate(ref_name="main", type="branch", snapshot_id=snapshot.snapshot_id)
         metadata = update_table_metadata(metadata, (AddSnapshotUpdate(snapshot=snapshot), reference))
         last_id = snapshot.snapshot_id
@@ -155,7 +159,7 @@ def _attach_commits(base: Table) -> tuple[TableMetadata, list[Operation]]:
     return metadata, operations
 
 
-def _require_commit_count(base: Table, operations: Sequence[Operation], commits: int) -> None:
+def _require_commit_count(base: Table, operations: Sequence[Operation], commit_count: int) -> None:
     """Raise an error if this number of commits cannot have made snapshots with these operations.
 
     A commit that replaces rows makes two snapshots: one that deletes, and one that appends. A commit that expires
@@ -167,8 +171,8 @@ def _require_commit_count(base: Table, operations: Sequence[Operation], commits:
         if operation != Operation.DELETE or next_operation in (None, Operation.DELETE)
     ]
     may_expire = _has_expired(base) or len(base.snapshots()) > MAX_SNAPSHOTS
-    if not len(commit_operations) <= commits <= len(operations) + may_expire:
-        raise _UncertainError(f"{commits} commits are lost, but there are {len(operations)} snapshots")
+    if not len(commit_operations) <= commit_count <= len(operations) + may_expire:
+        raise _UncertainError(f"{commit_count} commits are lost, but they left {len(operations)} snapshots")
 
 
 def _list_unknown_manifest_lists(base: Table, modification_times: Mapping[str, dt.datetime]) -> list[str]:
@@ -181,11 +185,11 @@ def _list_unknown_manifest_lists(base: Table, modification_times: Mapping[str, d
     ]
 
 
-def _read_commit(base: Table, location: str, modified_at: dt.datetime) -> _Commit:
+def _read_lost_snapshot(base: Table, location: str, modified_at: dt.datetime) -> _LostSnapshot:
     try:
         properties = _read_avro_header(base.io, location)
         parent = properties["parent-snapshot-id"]
-        return _Commit(
+        return _LostSnapshot(
             int(properties["snapshot-id"]),
             None if parent == "null" else int(parent),
             int(properties["sequence-number"]),
@@ -202,31 +206,33 @@ def _read_avro_header(io: FileIO, location: str) -> dict[str, str]:
         return dict(reader.header.meta)
 
 
-def _describe_snapshot(base: Table, commit: _Commit, metadata: TableMetadata) -> Snapshot:
-    """Compute a snapshot and its summary from its manifests and files."""
+def _build_snapshot(base: Table, lost_snapshot: _LostSnapshot, metadata: TableMetadata) -> Snapshot:
+    """Build a lost snapshot with its summary from its manifests and files."""
     live_entries: list[ManifestEntry] = []
     own_entries: list[ManifestEntry] = []
     try:
-        for manifest in read_manifest_list(base.io.new_input(commit.location)):
+        for manifest in read_manifest_list(base.io.new_input(lost_snapshot.location)):
             entries = manifest.fetch_manifest_entry(base.io, discard_deleted=False)
             live_entries += [entry for entry in entries if entry.status != ManifestEntryStatus.DELETED]
-            if manifest.added_snapshot_id == commit.snapshot_id:
+            if manifest.added_snapshot_id == lost_snapshot.snapshot_id:
                 own_entries += entries
                 _require_same_columns(base, manifest.manifest_path)
     except _UncertainError:
         raise
     except Exception as error:
         detail = describe_read_error(error)[1]
-        raise _UncertainError(f"a manifest of snapshot {commit.snapshot_id} {detail}") from None
+        raise _UncertainError(f"a manifest of snapshot {lost_snapshot.snapshot_id} {detail}") from None
     for entry in live_entries:
         if storage.find_size(base.io, entry.data_file.file_path) != entry.data_file.file_size_in_bytes:
-            raise _UncertainError(f"snapshot {commit.snapshot_id} needs {entry.data_file.file_path}, which is lost")
+            raise _UncertainError(
+                f"snapshot {lost_snapshot.snapshot_id} needs {entry.data_file.file_path}, which is lost"
+            )
     return Snapshot(
-        snapshot_id=commit.snapshot_id,
-        parent_snapshot_id=commit.parent_id,
-        sequence_number=commit.sequence_number,
-        timestamp_ms=max(int(commit.modified_at.timestamp() * 1000), metadata.last_updated_ms),
-        manifest_list=commit.location,
+        snapshot_id=lost_snapshot.snapshot_id,
+        parent_snapshot_id=lost_snapshot.parent_id,
+        sequence_number=lost_snapshot.sequence_number,
+        timestamp_ms=max(int(lost_snapshot.modified_at.timestamp() * 1000), metadata.last_updated_ms),
+        manifest_list=lost_snapshot.location,
         summary=_summarize(base, own_entries, live_entries),
         schema_id=metadata.current_schema_id,
     )
@@ -266,6 +272,9 @@ def _require_same_columns(base: Table, manifest: str) -> None:
 
 def _require_no_unknown_files(table: Table, base: Table, modification_times: dict[str, dt.datetime]) -> None:
     """Raise an error if a lost commit may have added a data file that the metadata of `table` do not refer to.
+
+    `table` is `base` with the lost snapshots. A data file that it does not refer to may belong to a commit that was
+    lost with its manifest list.
 
     If snapshots of the table have expired, their data files remain although nothing refers to them. A commit writes its
     files after it has read the version before it. So only files that are newer than `base` can belong to a lost commit.

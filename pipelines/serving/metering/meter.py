@@ -111,8 +111,8 @@ def _build_serverless_rows(period: UnmeteredPeriod, observer: Observer, now: dt.
     """Build the rows of the whole hours of a serverless variant.
 
     CloudWatch's metrics do not name the configuration. So the hour in which a configuration was replaced is charged to
-    its successor. CloudWatch keeps the metrics of a deleted variant. So such a variant is recorded as running until an
-    hour has no requests.
+    its successor. CloudWatch keeps the metrics of a deleted variant. So such a variant is recorded as running until its
+    newest row has no requests.
     """
     metered_until = _floor_hour(period.end if period.is_replaced else now - METRICS_DELAY)
     begin = _floor_hour(period.begin)

@@ -31,7 +31,7 @@ from pipelines.ingestion.sources.partition_columns import (
     add_partition_columns,
     compute_columns,
     describe_partition,
-    list_found_partitions,
+    list_partitions_of_rows,
     match_partition,
 )
 from pipelines.lake import DATE_COLUMN
@@ -265,7 +265,7 @@ class FileSource:
                 array = batch[self.day]
                 array = convert_column(array, types.get(self.day, array.type), self._zone, self.day, position)
                 columns = compute_columns(array, self.day, position, self.partition, self.day_timezone)
-                yield from list_found_partitions(columns, self.partition)
+                yield from list_partitions_of_rows(columns, self.partition)
 
     def _read_file(self, address: str, layout: Layout) -> Iterator[tuple[Position, pa.RecordBatch]]:
         origin = redact(address)

@@ -1,4 +1,7 @@
-"""Read which version of a model is champion, without MLflow's library, which a triggerer need not have."""
+"""Read which version of a model is champion, without importing MLflow's library: a triggerer need not have it.
+
+If the library is necessary, a child process imports it, with the interpreter of the steps.
+"""
 
 from __future__ import annotations
 
@@ -12,16 +15,16 @@ from leeway.hooks.step.hook import get_interpreter
 from pipelines.settings import settings
 
 TIMEOUT_S = 20
-"""Seconds after which MLflow has to have answered a request."""
+"""Longest time that a request waits for MLflow, seconds."""
 CHILD_TIMEOUT_S = 120
-"""Seconds after which the child process has to have ended; it imports MLflow's library first."""
+"""Longest time that the child process runs, seconds; it imports MLflow's library first."""
 NO_MODEL_CODE, NO_ALIAS_TEXT = "RESOURCE_DOES_NOT_EXIST", "alias champion not found"
-"""How MLflow answers if there is no such model, and the end of its message if the model has no champion."""
+"""MLflow's error code if there is no such model, and a part of its error message if the model has no champion."""
 LIBRARY_VARIABLES = (
     *("MLFLOW_TRACKING_AUTH", "MLFLOW_TRACKING_AWS_SIGV4"),
     *("MLFLOW_TRACKING_SERVER_CERT_PATH", "MLFLOW_TRACKING_CLIENT_CERT_PATH"),
 )
-"""Variables of ways to log in that only MLflow's library has."""
+"""Environment variables for ways of authentication that only MLflow's library implements."""
 CHILD_CODE = """
 import sys
 from pipelines.registry.versions import Registry
@@ -37,7 +40,8 @@ def read_champion(model: str) -> str:
         model: registered model.
 
     Raises:
-        OSError: MLflow does not answer, or answers with something else than a version. A retry can help.
+        OSError: MLflow does not answer, or answers with something else than a version. A retry can help. Or
+            MLFLOW_TRACKING_URI is not set.
         subprocess.TimeoutExpired: the child process did not end. A retry can help.
         SpecError: MLFLOW_TRACKING_URI is wrong. A retry cannot help.
     """
@@ -48,7 +52,7 @@ def read_champion(model: str) -> str:
 
 
 def needs_library() -> bool:
-    """Return whether a look needs MLflow's library: a child process, which uses a CPU for seconds.
+    """Return whether reading the champion needs MLflow's library, and so a child process that uses a CPU for seconds.
 
     An HTTP server needs only a request, unless its credentials are in a file or in variables that only the library
     reads. Any other store needs the library: a database, SageMaker, Databricks.
@@ -65,9 +69,9 @@ def _request_champion(uri: str, model: str) -> str:
         headers["Authorization"] = f"Bearer {token}"
     elif user := os.environ.get("MLFLOW_TRACKING_USERNAME"):
         login = (user, os.environ.get("MLFLOW_TRACKING_PASSWORD", ""))
-    is_checked = os.environ.get("MLFLOW_TRACKING_INSECURE_TLS", "").lower() not in ("true", "1")
+    verifies_tls = os.environ.get("MLFLOW_TRACKING_INSECURE_TLS", "").lower() not in ("true", "1")
     query = {"name": model, "alias": "champion"}
-    response = requests.get(url, query, headers=headers, auth=login, verify=is_checked, timeout=TIMEOUT_S)
+    response = requests.get(url, query, headers=headers, auth=login, verify=verifies_tls, timeout=TIMEOUT_S)
     try:
         body = response.json()
         if response.ok:

@@ -12,11 +12,11 @@ from leeway.hooks.sagemaker.connection import AwsConnection
 from leeway.hooks.sagemaker.costs import MAX_ERROR_CHARS, USAGE_CONFIG
 from leeway.hooks.step.hook import Logger
 from pipelines.costs.job_records import INPUT_BYTES_VARIABLE
-from pipelines.costs.usage.input_data import MAX_OBJECTS, list_channels, measure_channels
+from pipelines.costs.usage.input_data import MAX_LISTING_S, MAX_OBJECTS, list_channels, measure_channels
 
 
 def measure_input_bytes(connection: AwsConnection, channels: Mapping[str, str] | None, log: Logger) -> int | None:
-    """Return the bytes of the data in the channels of a training job; None, with a line in the log, if not known.
+    """Return the bytes of the data in the channels of a training job; if not known, log a line and return None.
 
     Args:
         connection: connection to AWS. The timeouts of `USAGE_CONFIG` replace the connection's own, so that the task
@@ -36,7 +36,11 @@ def measure_input_bytes(connection: AwsConnection, channels: Mapping[str, str] |
         log.warning("the size of the job's data is not known, because its objects cannot be listed: %s", text)
         return None
     if input_bytes is None:
-        log.info("the size of the job's data is not known: it has no bytes, or more than %d objects", MAX_OBJECTS)
+        log.info(
+            "the size of the job's data is not known: it has no bytes, or more than %d objects, or listing them takes "
+            "more than %d s",
+            *(MAX_OBJECTS, MAX_LISTING_S),
+        )
     return input_bytes
 
 

@@ -1,4 +1,4 @@
-"""Show in the task's log how the trials of a tuning job start and end, and describe them."""
+"""Log the start and the end of each trial of a tuning job to the task's log, and return SageMaker's descriptions."""
 
 from __future__ import annotations
 
@@ -60,10 +60,8 @@ class TrialLog:
 
 def format_trial(summary: Mapping[str, Any]) -> str:
     """Format a trial in one line: its state, its hyperparameters, and its objective or the reason of its failure."""
-    metric = summary.get("FinalHyperParameterTuningJobObjectiveMetric")
+    status, metric = summary["TrainingJobStatus"], summary.get("FinalHyperParameterTuningJobObjectiveMetric")
     values = ", ".join(f"{name} {value}" for name, value in sorted(summary.get("TunedHyperParameters", {}).items()))
-    result = f": {metric['Value']:.5f}" if metric and summary["TrainingJobStatus"] in ENDED_STATES else ""
+    objective = f": {metric['Value']:.5f}" if metric and status in ENDED_STATES else ""
     reason = " ".join(str(summary.get("FailureReason", "")).split())[:REASON_CHARS]
-    return (
-        f"trial {summary['TrainingJobName']} ({values}) {summary['TrainingJobStatus']}{result}{reason and ': '}{reason}"
-    )
+    return f"trial {summary['TrainingJobName']} ({values}) {status}{objective}{reason and ': '}{reason}"
