@@ -148,7 +148,8 @@ def check_budget(
     most_expensive = max(prices, key=lambda instance_type: prices[instance_type].usd_h)
     instance_count, seconds = training.instance_count, training.trainings * training.max_run_s
     worst_case_usd = compute_worst_case_usd(prices[most_expensive].usd_h, instance_count, seconds)
-    project, month = find_paying_project(training.project), training.month or get_current_month()
+    project = find_paying_project(training.project, training.model)
+    month = training.month or get_current_month()
     spending = read_spending(project, month, running_fleets, lake)
     worst_case_text = _describe_worst_case(training, most_expensive, prices[most_expensive].usd_h, worst_case_usd)
     excess_reason = _explain_run_excess(training, worst_case_usd) or _explain_month_excess(

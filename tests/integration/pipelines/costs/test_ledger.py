@@ -297,6 +297,23 @@ def test_a_month_without_money_allows_nothing(home: Path) -> None:
     assert not check_budget(budget_usd=0).allowed
 
 
+def test_the_project_of_the_model_pays_for_its_jobs_and_is_checked(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fresh_settings: Any
+) -> None:
+    """The operators send an empty project unless the task names one."""
+    (tmp_path / "models/trains").mkdir(parents=True)
+    (tmp_path / "models/trains/params.yaml").write_text("budget: {project: railway}\n")
+    (tmp_path / "params.yaml").write_text("budget: {project: airline}\n")
+    monkeypatch.setenv("LEEWAY_PROJECT", str(tmp_path))
+    fresh_settings()
+    spent = charge.run(make_spec(make_job("j-1"), project="", model="trains")).cost_usd
+    month = {"project": "", "month": "2026-10", "month_usd": spent}
+    result = check_budget(**month, model="trains")
+    assert (result.allowed, result.month_spent_usd) == (False, spent)
+    assert "left of railway's" in result.reason
+    assert check_budget(**month).month_spent_usd == 0, "without a model, airline pays"
+
+
 def test_params_yaml_sets_the_project_and_its_monthly_budget(commands: Any, tmp_path: Path) -> None:
     (tmp_path / "params.yaml").write_text("budget: {project: trains, month_usd: 0.1, region: us-east-1}\n")
     env = {"LEEWAY_PROJECT": str(tmp_path)}
