@@ -13,7 +13,7 @@ from pipelines.planning.recommendation.data_size import SizedJob, TimeBySize, fi
 from pipelines.planning.recommendation.past_jobs import (
     Row,
     compute_work_s,
-    count_gaps,
+    describe_gaps,
     find_type,
     get_model_or_task,
     is_usable,
@@ -169,7 +169,7 @@ def measure(rows: Sequence[Row], name: str, data_bytes: float | None = None) -> 
     usable_rows = [row for row in rows if is_usable(row)]
     if not usable_rows:
         raise DataError(
-            f"the ledger has no completed training of {name} with a time and a known type ({count_gaps(rows)}).",
+            f"the ledger has no completed training of {name} with a time and a known type ({describe_gaps(rows)}).",
             "Give --params and --tokens, or train it once.",
         )
     newest_row = usable_rows[-1]

@@ -158,7 +158,8 @@ def _describe_difference(difference: Mapping[str, Any]) -> str:
 def _derive_verdict(meta: Mapping[str, Any], checks: Sequence[CheckText], bad_rows: int) -> Verdict:
     """Derive the verdict from the failed expectations and the bad rows.
 
-    The verdict in `meta` is used only if it is `blocked`: too many bad rows block a partition, too.
+    The verdict in `meta` is used only if it is `blocked`: a partition with too many bad rows is blocked, too, and the
+    failed expectations do not show that.
     """
     failed_severities = {check.severity for check in checks if not check.success}
     if "critical" in failed_severities or meta.get("verdict") == "blocked":
