@@ -1,9 +1,9 @@
-"""Simulate how often performance that is estimated without labels seems to fall if nothing has changed.
+"""Simulate how often tests of performance that is estimated without labels find a fall although nothing changed.
 
 A day has an effect that all its rows share: it changes the features or the probabilities of the classes. The effect is
-correlated by 0.5 with that of the day before. The models of the errors and the calibration of the classes are fitted on
-a holdout of 28 days. A window of 14 days is then compared with the holdout. The recall of a class, which needs labels,
-is simulated too.
+correlated by 0.5 with that of the day before. The calibration of the classes, or the model of a regression's errors, is
+fitted on a holdout of 28 days. A window of 14 days is then compared with the holdout. The recall of a class, which
+needs labels, is simulated too.
 """
 
 from __future__ import annotations
@@ -31,9 +31,11 @@ from pipelines.scored_rows import append_scores
 
 SIMULATIONS = 300
 HOLDOUT_DAYS, WINDOW_DAYS, ROWS = 28, 14, 200
-"""Days of the samples, and rows of a day."""
+"""Days of the holdout and of the window, and rows of each day."""
 CORRELATION = 0.5
+"""Correlation of a day's effect with that of the day before."""
 LEVELS = (0.05, 0.0027)
+"""Significance levels. The share of p-values up to a level should not be above the level."""
 CLASSES = ["a", "b", "c"]
 ORDERS = Dataset(name="orders", key=("id",), label="label", task="multiclass", features={"x": "number"})
 MEASURES = (
@@ -105,9 +107,13 @@ def _compute_p_values(task: str, simulate: SimulateRows, random: np.random.Gener
         else:
             reference = fit_reference(holdout, {"x": "number"}, "is_right", BinPolicy())
             reference = reference.model_copy(update={"classes": fit_classes(holdout, "label")})
-        days = [count_days(reference, file, "date") for file in (holdout, window)]
-    record = ReferenceRecord(reference, days[0], days[0])
-    (comparison,) = windows.compare_windows(record, days[1], WINDOW_DAYS, {"x": 1.0}, Policy(), label_delay_days=0)
+        holdout_profiles, window_profiles = (count_days(reference, file, "date") for file in (holdout, window))
+    # Training days are not simulated: the profiles of the holdout stand for them, too.
+    record = ReferenceRecord(reference, holdout_profiles, holdout_profiles)
+    (comparison,) = windows.compare_windows(
+        record, window_profiles, WINDOW_DAYS, {"x": 1.0}, Policy(), label_delay_days=0
+    )
+    # The column of a finding is `performance`, or `performance/CLASS` for one class.
     return {
         f"{finding.measure}{finding.column.removeprefix('performance').replace('/', ' of class ')}": finding.p_value
         for finding in comparison.result.findings

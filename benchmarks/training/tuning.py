@@ -1,5 +1,6 @@
-"""Tune flights: 50 trials by Hyperband, 50 full random trials of the same seed; compare the losses of their winners.
+"""Tune the model flights by Hyperband and by random search, 50 trials each; compare the losses of the winners.
 
+Both searches have the same seed. The random search prunes no trial.
 The results of each search are its seconds, the mean log loss of its winner on the folds, and the log loss of the refit
 on the holdout. The trials of the random search then run again in two ways: as bare processes without a study, two at a
 time, which shows the overhead of the search; and in one process by Optuna alone, which reads the data once and uses all
@@ -41,6 +42,7 @@ STRATEGIES = ("hyperband", "random")
 FIXED = {"num_round": "400", "early_stopping_rounds": "30", "seed": "13", "folds": "3", "fold_days": "7"}
 """Hyperparameters of section `train` that are not searched, and the folds of section `tune`."""
 EXCLUDED_PREFIXES = ("LEEWAY_", "MLFLOW_", "AWS_", "OMP_")
+"""Environment variables with these prefixes are not passed to the steps."""
 
 
 def run() -> dict[str, Any]:
@@ -59,12 +61,13 @@ def run() -> dict[str, Any]:
             begin_cpu_s = _read_cpu_seconds()
             seconds[f"{strategy}: {TRIALS} trials"] = [model.tune(strategy)]
             cpu_s.append(_read_cpu_seconds() - begin_cpu_s)
-            facts |= {f"{strategy}: {name}": value for name, value in model.judge_winner().items()}
+            facts |= {f"{strategy}: {name}": value for name, value in model.refit_winner().items()}
         trials = list(model.read_trials())
         begin_cpu_s = _read_cpu_seconds()
         seconds["random: the same trials as bare processes"] = [model.run_bare(trials)]
         cpu_s.append(_read_cpu_seconds() - begin_cpu_s)
         seconds["random: the same trials by Optuna in one process"] = [model.run_in_one_process(trials)]
+    # Of the random search, and of the same trials as bare processes.
     searched_s, bare_s = (seconds[name][0] for name in list(seconds)[1:3])
     facts["overhead of the search over its bare trials"] = round(searched_s / bare_s - 1, 4)
     facts["overhead of the search over its bare trials, CPU time"] = round(cpu_s[1] / cpu_s[2] - 1, 4)
@@ -85,7 +88,7 @@ class FlightsModel:
         self.env = variables | {name: str(path) for name, path in paths.items()}
 
     def prepare(self) -> None:
-        """Ingest the days of the window, and build the features."""
+        """Pin the window, whose days `snapshot` ingests, and build the features."""
         self._run("snapshot")
         self._run("preprocess")
 
@@ -95,8 +98,11 @@ class FlightsModel:
         self._run("tune", "--strategy", strategy, "--trials", str(TRIALS), "--parallel", str(PARALLEL))
         return time.perf_counter() - begin
 
-    def judge_winner(self) -> dict[str, float]:
-        """Train with the winner's values on the whole window; return its losses on the folds and on the holdout."""
+    def refit_winner(self) -> dict[str, float]:
+        """Train with the winner's values on the whole window.
+
+        Return the losses on the folds and on the holdout, the cost of the trials, and how many were pruned or failed.
+        """
         winner = json.loads((self.model / "data/tuning/best.json").read_text())
         hyperparameters = {**FIXED, **winner["hyperparameters"], "folds": "0"}
         self._run("train", "--hyperparameters", json.dumps(hyperparameters))
@@ -164,9 +170,9 @@ class FlightsModel:
 
 
 def _read_cpu_seconds() -> float:
-    """Return the CPU seconds of all processes that this one has started, and that have ended.
+    """Return the CPU seconds of all processes that this process has started, and that have ended.
 
-    On a machine whose speed changes, they compare two ways better than the time that passes.
+    If the speed of the machine varies, CPU time compares two ways better than wall-clock time does.
     """
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime

@@ -75,11 +75,12 @@ class VariantAutoscaling(ApplicationAutoscalingBackend):
         for resources in (self._stored_targets, self._stored_policies):
             resources.delete_all(self.owner)
         arguments = (self.endpoints, self.region_name, self.account_id)
+        # The reset of moto 5.2.5 would call __init__ without the endpoints.
         self.__dict__.clear()
         VariantAutoscaling.__init__(self, *arguments)
 
     def find_variant(self, resource_id: str) -> tuple[Endpoint, str] | None:
-        """Return the endpoint and the variant's name of endpoint/NAME/variant/NAME; None if one of them is missing."""
+        """Return the endpoint and the variant of the id endpoint/NAME/variant/NAME; None if one does not exist."""
         parts = resource_id.split("/")
         endpoint = self.endpoints.get_endpoints(self.owner).get(parts[1]) if len(parts) == 4 else None
         if endpoint is None or parts[3] not in {variant.name for variant in endpoint.record.plan.variants}:
@@ -152,6 +153,7 @@ class VariantAutoscaling(ApplicationAutoscalingBackend):
         self._stored_policies.delete(self.owner, _build_key(resource_id, policy_name))
 
     def _check_range(self, resource_id: str, values: dict[str, Any]) -> None:
+        """Check the range of the instance count. A bound that the request lacks keeps its present value."""
         endpoint_and_name = self.find_variant(resource_id)
         if endpoint_and_name is None:
             raise AWSValidationException(f"The variant {resource_id} does not exist.")

@@ -1,4 +1,4 @@
-"""Recover the jobs that had not ended when their server ended."""
+"""Recover the jobs that had not ended when the earlier drydock server ended."""
 
 import time
 from datetime import datetime
@@ -33,16 +33,17 @@ class Heartbeat:
             self._due_at = time.monotonic() + HEARTBEAT_S
 
     def read_last(self) -> datetime:
-        """Return when the previous server was last alive; the current time if there was none."""
+        """Return when the earlier server was last alive; the current time if there was none."""
         rows = self._store.query("SELECT moment FROM heartbeat")
         return datetime.fromisoformat(rows[0][0]) if rows else get_now()
 
 
 def recover_job(job: Job, last_alive_at: datetime, command_exit: CommandExit | None = None) -> RunEnd | None:
-    """Recover a job that had not ended when its server ended. All processes of the job must have ended.
+    """Recover a job that had not ended when the earlier server ended. All processes of the job must have ended.
 
-    Running spot jobs become Interrupted, and other running jobs fail. If the job's command has ended by itself, the job
-    does not run again: only its results must still be uploaded.
+    A spot job that was running becomes Interrupted. Another running job fails, but if it was still downloading its
+    input, it waits for its start again. If the job's command has ended by itself, the job does not run again: only its
+    results must still be uploaded.
 
     Args:
         job: The job, which has not ended.

@@ -1,4 +1,7 @@
-"""Parse the spot policy: the table [spot] of the configuration file, with the values of the command line's options."""
+"""Parse the spot policy, which says when spot jobs are interrupted, when they get no capacity, and what they cost.
+
+It is the table [spot] of the configuration file, with the values of the command line's options.
+"""
 
 import math
 from collections.abc import Mapping

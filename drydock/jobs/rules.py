@@ -38,7 +38,7 @@ def is_account_id(text: str) -> bool:
 
 
 def check_owner(account_id: str, region: str) -> None:
-    """Check the account and the region of a new job. Both become part of the path of the job's folder.
+    """Check the account and the region of a request. Both become part of paths, such as that of a new job's folder.
 
     moto does not check the account: it takes the account from the ARN of any role that a client assumes.
 

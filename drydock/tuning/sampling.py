@@ -47,7 +47,7 @@ class Observation:
         values: The hyperparameters.
         state: A key of STATES.
         objective: The objective of a complete or pruned trial.
-        series: The values of the objective so far; None for one that is not finite.
+        series: The value of the objective at each step so far; None for a value that is not finite.
     """
 
     values: Mapping[str, str]
@@ -57,14 +57,14 @@ class Observation:
 
 
 def propose(plan: TuningPlan, seed: int, number: int, observations: Sequence[Observation]) -> dict[str, str]:
-    """Return the hyperparameters of the next trial. No earlier trial had them, if such a combination is found.
+    """Return the hyperparameters of the next trial: values that no earlier trial had, if they are found.
 
     Args:
         plan: The tuning job's request.
         seed: Equal seeds give equal proposals after equal results.
         number: How many trials the tuning job has proposed before.
-        observations: The trials so far, with those of the parents. The sampler ignores those with a value
-            outside the ranges.
+        observations: The trials so far, with those of the parent tuning jobs (warm start). The sampler ignores trials
+            with a value outside the ranges.
     """
     if plan.strategy == "Grid":
         return _choose_combination(plan.ranges, number)
@@ -106,7 +106,7 @@ def is_stopped_by_hyperband(plan: TuningPlan, index: int, observations: Sequence
 
 
 def list_rungs(min_resource: int, max_resource: int) -> list[int]:
-    """Return the numbers of values at which Hyperband decides whether a trial continues."""
+    """Return the steps, counted in logged values, at which Hyperband decides whether a trial continues."""
     rungs = [min_resource]
     while rungs[-1] * REDUCTION_FACTOR < max_resource:
         rungs.append(rungs[-1] * REDUCTION_FACTOR)
@@ -114,7 +114,7 @@ def list_rungs(min_resource: int, max_resource: int) -> list[int]:
 
 
 def _create_study(plan: TuningPlan, seed: int, observations: Sequence[Observation]) -> optuna.Study:
-    """Return a study of the trials. Its name and the number of a trial decide the trial's Hyperband bracket."""
+    """Return a study of the trials. Optuna derives a trial's Hyperband bracket from the study's name and its number."""
     sampler: optuna.samplers.BaseSampler = optuna.samplers.RandomSampler(seed=seed)
     pruner: optuna.pruners.BasePruner = optuna.pruners.NopPruner()
     if plan.strategy != "Random":
@@ -126,14 +126,14 @@ def _create_study(plan: TuningPlan, seed: int, observations: Sequence[Observatio
     directions = optuna.study.StudyDirection
     direction = directions.MINIMIZE if plan.objective.is_minimized else directions.MAXIMIZE
     study = optuna.create_study(study_name="tuning", direction=direction, sampler=sampler, pruner=pruner)
-    study.add_trials([trial for item in observations if (trial := _build_trial(plan.ranges, item))])
+    study.add_trials([trial for observation in observations if (trial := _build_trial(plan.ranges, observation))])
     return study
 
 
 def _build_trial(ranges: Sequence[Range], observation: Observation) -> FrozenTrial | None:
     try:
         params = {item.name: item.parse(observation.values[item.name]) for item in ranges}
-    except (KeyError, ValueError):  # a parent has searched in another range
+    except (KeyError, ValueError):  # a parent tuning job searched in other ranges
         return None
     steps = {step: value for step, value in enumerate(observation.series, 1) if value is not None}
     return create_trial(

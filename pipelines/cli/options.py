@@ -39,7 +39,7 @@ def refuse_empty_options(context: typer.Context) -> None:
 
 
 def list_given_options(context: typer.Context) -> dict[str, str]:
-    """Map each parameter of the command that the user gave to the name of its option.
+    """Return the name of the option of each parameter that the user gave, by the parameter's name.
 
     Raises:
         SpecError: an option is empty, perhaps because a script's variable is not set. A retry cannot help.
@@ -57,15 +57,15 @@ def list_given_options(context: typer.Context) -> dict[str, str]:
     return options
 
 
-def require_target(option: str, name: str) -> Path:
-    """Return the path of a file that is to be written.
+def parse_output_path(option: str, text: str) -> Path:
+    """Parse the path of a file to write from the text of an option.
 
     Raises:
         SpecError: the path is not a regular file but, for example, a folder or a device. A retry cannot help.
     """
-    path = Path(name)
+    path = Path(text)
     if os.path.lexists(path) and not path.is_file():
-        raise SpecError(f"{option} {name} is not a regular file.", "Give the path of a file to write.")
+        raise SpecError(f"{option} {text} is not a regular file.", "Give the path of a file to write.")
     return path
 
 

@@ -21,7 +21,8 @@ WAIT_S = 900.0
 PAUSE_S = 0.1
 """Seconds between two attempts to connect to the first host."""
 REQUEST_S = 5.0
-"""Most seconds of one attempt to connect, and of the exchange of lines after it."""
+"""Largest number of seconds for one attempt to connect, and for sending or receiving one line. Only for the answer of
+the first host, the others wait `WAIT_S`."""
 FIRST_PORT, PORT_COUNT = 20_000, 10_000
 """The ports that may be used. They are below those that Linux gives to outgoing connections."""
 MAX_LINE = 10_000
@@ -58,10 +59,10 @@ class Hosts:
 
     @property
     def is_first(self) -> bool:
-        """Whether this is the host that writes checkpoints, the record and the model."""
+        """Whether this is the host that writes checkpoints, the record of the training, and the model."""
         return self.index == 0
 
-    def find_address(self) -> str:
+    def find_first_address(self) -> str:
         """Return the address of the first host. On SageMaker, the names may resolve only after some seconds.
 
         Raises:
@@ -92,16 +93,16 @@ class Hosts:
         """On the first host, wait until all other hosts have connected, and send them the text; return the text."""
         deadline = time.monotonic() + WAIT_S
         missing_names, problem = set(self.names) - {self.current_name}, ""
-        connections: list[IO[str]] = []
+        streams: list[IO[str]] = []
         # create_server sets SO_REUSEADDR: a job that resumes on this machine finds its port free again.
-        with socket.create_server((self.find_address(), self._port), backlog=self.count) as server:
+        with socket.create_server((self.find_first_address(), self._port), backlog=self.count) as server:
             while missing_names:
                 server.settimeout(max(0.1, deadline - time.monotonic()))
                 try:
                     connection = server.accept()[0]
                 except TimeoutError:
                     names = ", ".join(sorted(missing_names))
-                    raise HostsError(f"the host {names} did not connect within {WAIT_S:.0f} s.") from None
+                    raise HostsError(f"these hosts did not connect within {WAIT_S:.0f} s: {names}.") from None
                 connection.settimeout(REQUEST_S)
                 stream = connection.makefile("rw", encoding="utf-8", errors="replace")
                 connection.close()  # the stream keeps it open
@@ -110,11 +111,11 @@ class Hosts:
                     stream.close()
                     continue
                 missing_names.discard(name)
-                connections.append(stream)
+                streams.append(stream)
                 if other_identity != identity:
                     problem = f"the host {name} has other data or other hyperparameters than {self.current_name}."
         answer = f"{json.dumps({'text': text, 'problem': problem})}\n"
-        for other_stream in connections:
+        for other_stream in streams:
             with suppress(OSError), other_stream:
                 other_stream.write(answer)
         if problem:
@@ -123,7 +124,7 @@ class Hosts:
 
     def _fetch(self, identity: str) -> str:
         """On another host, connect to the first host, send it the identity, and return the text that it answers."""
-        address, deadline = self.find_address(), time.monotonic() + WAIT_S
+        address, deadline = self.find_first_address(), time.monotonic() + WAIT_S
         while True:
             with (
                 suppress(OSError, ValueError),
@@ -158,7 +159,7 @@ def read_hosts() -> Hosts:
 
 
 def _read_line(stream: IO[str]) -> str:
-    """Return the next line without its newline; "" if the connection breaks."""
+    """Return the next line without its newline; "" if the connection breaks, or no line comes in time."""
     try:
         return stream.readline(MAX_LINE).rstrip("\n")
     except OSError:

@@ -58,7 +58,7 @@ def find_group(hosts: Hosts, identity: str) -> Group:
     tracker = None
     if hosts.is_first:
         # The port is chosen by the system: that of an earlier run on this machine would stay blocked for a minute.
-        tracker = RabitTracker(hosts.count, hosts.find_address(), sortby="task", timeout=JOIN_S)
+        tracker = RabitTracker(hosts.count, hosts.find_first_address(), sortby="task", timeout=JOIN_S)
         tracker.start()
     try:
         address = hosts.share_text(json.dumps(tracker.worker_args() if tracker else {}), identity)

@@ -70,7 +70,7 @@ def sweep(
 
     Raises:
         InvalidError: AWS denies a request. A retry cannot help.
-        ServiceError: AWS does not answer. A retry continues.
+        ServiceError: AWS does not answer. A retry can help.
     """
     findings: list[Finding] = []
     errors: list[LeewayError] = []
@@ -117,17 +117,19 @@ def _examine(
     region: str,
     clock: Callable[[], dt.datetime],
 ) -> Finding | None:
-    """Judge a resource, stop it if that is allowed, and report it; None if it is used, or does not run any more."""
+    """Report a resource that is not used, and stop it if that is allowed; None if it is used, or has stopped."""
     resource = kind.find(name)
-    use_state = judge(kind, resource, idle_time, clock()) if resource else "used"
-    if resource is None or use_state == "used":
+    if resource is None:
+        return None
+    use_state = find_use_state(kind, resource, idle_time, clock())
+    if use_state == "used":
         return None
     outcome, reason = _stop_if_allowed(kind, resource, use_state, idle_time, kinds_to_stop, clock)
     return _report(kind, resource, outcome, reason, idle_time, region)
 
 
-def judge(kind: Kind, resource: Resource, idle_time: dt.timedelta, now: dt.datetime) -> UseState:
-    """Return whether a resource was used, or changed, within the time `idle_time` until now."""
+def find_use_state(kind: Kind, resource: Resource, idle_time: dt.timedelta, now: dt.datetime) -> UseState:
+    """Find out whether a resource was used, or changed, during `idle_time` before `now`."""
     begin = now - idle_time
     if resource.changed_at >= begin:
         return "used"
@@ -161,7 +163,7 @@ def _check_again_and_stop(
         return "gone", ""
     if reason := _find_reason_to_keep(resource):
         return "exempt", reason
-    if judge(kind, resource, idle_time, clock()) != "idle":
+    if find_use_state(kind, resource, idle_time, clock()) != "idle":
         return "used_again", ""
     why = f"nobody used it for {_format_duration(idle_time)}"
     # Logged before the stop, so that the log has it even if this process is killed now.

@@ -55,7 +55,7 @@ def open_registered_candidate(model: str, number: str, *, backfill: bool) -> Ite
     Args:
         model: registered model.
         number: number of the version to judge.
-        backfill: whether to compare with the champion of the version's own as_of instead of today's.
+        backfill: whether to compare with the champion as of the version's own as_of, not with today's champion.
 
     Raises:
         InvalidError: there is no registry. A retry cannot help.
@@ -73,7 +73,8 @@ def open_registered_candidate(model: str, number: str, *, backfill: bool) -> Ite
         is_champion = champion is not None and str(champion.version) == number
     with tempfile.TemporaryDirectory(prefix="leeway-") as folder:
         package = download_unchecked_package(version, Path(folder))
-        # The digests are computed before anything is loaded, because loading adds files to the folder.
+        # The digests are computed before anything is loaded, because loading adds files to the folder. In its first
+        # verdict, a version without a recorded digest is accepted.
         digests = check_package(version, package, is_first_verdict=True), _compute_evaluated_digest(version, package)
         yield RegisteredCandidate(registry, version, None if is_champion else champion, is_champion, package, *digests)
 

@@ -1,4 +1,4 @@
-"""Write the report of a shadow: an HTML page with its checks, and a chart of both distributions of scores."""
+"""Write the report about a shadow: an HTML page with the checks, and charts of the scores of both versions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PAGE = "shadow.html"
 BINS = 30
 """Number of bars of a histogram."""
 MAX_POINTS = 5_000
-"""Largest number of rows in the chart that compares single rows. The first rows are drawn."""
+"""Largest number of rows in the chart that compares single rows. Of more rows, only the first are drawn."""
 SIGNS = {"passed": "✓", "failed": "✗", "undecided": "?", "reported": "·"}
 """Maps the outcome of a check to its sign on the page."""
 
@@ -52,6 +52,7 @@ def _draw_scores(scores: tuple[Scores, Scores], versions: tuple[str, str]) -> An
     figure, (score_axis, pair_axis) = plt.subplots(1, 2, figsize=(12, 4.2), layout="constrained")
     names = (f"version {versions[0]} (serves)", f"version {versions[1]} (shadow)")
     champion, challenger = scores
+    # Of a multiclass model, the scores are a frame with a column for each class.
     if isinstance(champion, pd.DataFrame) and isinstance(challenger, pd.DataFrame):
         _draw_classes(score_axis, champion, challenger, names)
         champion, challenger = (frame.to_numpy().max(axis=1) for frame in (champion, challenger))
@@ -83,7 +84,7 @@ def _draw_classes(axis: Axes, champion: pd.DataFrame, challenger: pd.DataFrame, 
     ):
         counts = np.bincount(probabilities.to_numpy().argmax(axis=1), minlength=len(positions))
         axis.bar(positions + shift, counts / len(probabilities), 0.4, color=color, label=name)
-    axis.set_xticks(positions, [str(name)[:32] for name in champion], rotation=30, ha="right")
+    axis.set_xticks(positions, [str(class_name)[:32] for class_name in champion], rotation=30, ha="right")
     axis.set_title("Predicted classes of the same rows", loc="left", fontsize=11)
     axis.set_ylabel("share of rows")
     axis.legend(frameon=False)

@@ -54,7 +54,12 @@ class EarlierValidation:
 
     @property
     def outcome(self) -> Literal["passed", "warned", "refused"]:
-        """The most serious result; `EarlierValidation.outcome` of the documents explains the outcomes."""
+        """The most severe result.
+
+        refused: a critical expectation failed, or a person withdrew the partition. warned: a `warning` expectation
+        failed; either the bad rows went to quarantine, or the partition was refused because they were too many.
+        passed: nothing worse than an `info` expectation failed.
+        """
         severities = {failure.severity for failure in self.failures}
         return "refused" if "critical" in severities else "warned" if "warning" in severities else "passed"
 
@@ -79,7 +84,7 @@ class Validation:
 
     @property
     def is_refused(self) -> bool:
-        """Whether it refused the partition: a critical expectation failed, or too many rows failed warnings.
+        """Whether it refused the partition: a critical expectation failed, or too many rows failed `warning` ones.
 
         Whether too many rows failed is read from the evidence file of the validation. Without the file, only
         a critical failure makes the result True.

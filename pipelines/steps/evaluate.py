@@ -219,9 +219,9 @@ def _write_reference(
 
 
 def _load_train_section(spec: EvaluateSpec) -> Mapping[str, Any]:
-    """Return section `train` of the parameters of the model that gets a version, with the spec's tuning.
+    """Return section `train` of the model's parameters, with the tuning of the spec.
 
-    In `dvc repro` no model gets a version, so the stage does not depend on the parameters: the record has the values.
+    If no version is registered, as in `dvc repro`, params.yaml is not read, so that the stage does not depend on it.
     """
     from pipelines import params
 

@@ -59,7 +59,7 @@ def run(spec: ReproduceSpec) -> ReproduceResult:
         DataError: there are differences, or there is no such version, or its run lacks what rebuilding needs. A retry
             cannot help.
         SpecError: the repository has no such commit. A retry cannot help.
-        ServiceError: MLflow or the remote does not answer. A retry can help.
+        ServiceError: MLflow or DVC's remote does not answer. A retry can help.
     """
     from pipelines.registry.reproduction.rebuild import rebuild_version
     from pipelines.system.files import write_json
@@ -73,6 +73,7 @@ def run(spec: ReproduceSpec) -> ReproduceResult:
     differences = [check for check in comparison.checks if not check.is_same]
     if differences:
         _raise_differences(comparison, differences)
+    # A check of a feature file has the name "features FILE", and one of a metric "metric NAME".
     check_kinds = [check.name.split(" ")[0] for check in comparison.checks]
     log.info("%s version %s is reproduced: %d checks", comparison.name, comparison.version, len(comparison.checks))
     return ReproduceResult(

@@ -48,7 +48,7 @@ class TuningRecord(Parameters):
         )
 
     @property
-    def warm_start(self) -> str:
+    def warm_start_text(self) -> str:
         """The part of a sentence about the earlier trials, such as ", after a warm start from 9 earlier ones"."""
         if not self.earlier_trials:
             return ""
@@ -75,7 +75,7 @@ class TuningRecord(Parameters):
         folds = f" on {len(self.fold_losses)} folds" if self.fold_losses else ""
         earlier_text = f" after {self.earlier_trials} earlier" if self.earlier_trials else ""
         lines = [
-            f"{self.trials_text} ran{self.stopped_text}{self.warm_start} ({self.strategy}); the winner's mean "
+            f"{self.trials_text} ran{self.stopped_text}{self.warm_start_text} ({self.strategy}); the winner's mean "
             f"{self.metric}{folds} was {self.objective:.4f} "
             f"(best of {self.trials - self.stopped}{earlier_text}: optimistic)"
         ]

@@ -16,7 +16,7 @@ from pipelines.partitions import Partition, get_date
 from pipelines.settings import settings
 from pipelines.system.files import read_json
 from pipelines.validation import quarantine, suites
-from pipelines.validation.datadocs.evidence import Run, read_run
+from pipelines.validation.datadocs.evidence import ValidationRun, read_run
 from pipelines.validation.quarantine import Outcome
 
 VERDICTS = ("passed", "warned", "quarantined", "blocked")
@@ -30,7 +30,7 @@ class ReplayedPartition:
     outcome: Outcome
     failures: Sequence[dict[str, Any]]
     """Summaries of the failed expectations."""
-    last_run: Run | None
+    last_run: ValidationRun | None
     """The last validation; None if there was none, or if its evidence was deleted."""
 
     @property
@@ -131,7 +131,7 @@ def _load_dataset(name: str) -> Dataset:
         return Dataset(name, key=())
 
 
-def _read_last_run(dataset: str, partition: Partition) -> Run | None:
+def _read_last_run(dataset: str, partition: Partition) -> ValidationRun | None:
     """Read the last validation of a partition; None if its evidence does not exist or cannot be read."""
     try:
         return read_run(settings().home / "validation" / dataset / f"{partition}.json")

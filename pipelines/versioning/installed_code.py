@@ -30,7 +30,7 @@ def digest_installed_code() -> str:
 
 
 def write_lock_file(folder: Path) -> Path:
-    """Write leeway.lock to a folder, and return its path. An equal file is not changed. Idempotent."""
+    """Write leeway.lock to a folder, and return its path. A file with the same content is kept. Idempotent."""
     path, description = folder / LOCK_FILE, {"version": __version__, "digest": digest_installed_code()}
     content = COMMENT + yaml.safe_dump(description, sort_keys=False)
     if not path.is_file() or path.read_bytes() != content.encode():

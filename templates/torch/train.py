@@ -1,6 +1,6 @@
 """Train a small network with torch on one host or several: a SageMaker script-mode script that torchrun starts.
 
-Reads SM_CHANNEL_TRAIN and SM_CHANNEL_VALIDATION (data.parquet, with its columns described in the metadata). Writes to
+Reads SM_CHANNEL_TRAIN and SM_CHANNEL_VALIDATION (data.parquet, whose metadata describes the columns). Writes to
 SM_MODEL_DIR and SM_OUTPUT_DATA_DIR, and writes checkpoints to SM_CHECKPOINT_DIR. The module `fit` trains; the module
 `model` has the network. Without torchrun, the script trains in one process.
 """
@@ -35,19 +35,19 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     parser = Parser(description="Trains a network.", allow_abbrev=False)
     parse_count, parse_positive, parse_amount = map(make_number_parser, (int, int, float), (0, 1, 0))
     add: Callable[..., Any] = parser.add_argument
-    add("--strategy", choices=("ddp", "fsdp"), default="ddp", help="fsdp divides weights and optimizer among processes")
+    add("--strategy", choices=("ddp", "fsdp"), default="ddp", help="fsdp shards weights and optimizer state")
     add("--precision", choices=("fp32", "bf16", "fp16"), default="fp32", help="fp16 needs CUDA and ddp")
     add("--batch_rows", type=parse_positive, default=1024, help="rows of a batch, on all hosts together")
-    add("--accumulation", type=parse_positive, default=1, help="batches of an update of the weights")
+    add("--accumulation", type=parse_positive, default=1, help="batches per update of the weights")
     add("--epochs", type=parse_positive, default=10)
     add("--learning_rate", type=parse_amount, default=0.002)
     add("--weight_decay", type=parse_amount, default=0.01)
-    add("--max_gradient", type=parse_amount, default=1.0, help="largest norm of the gradient; above, it is scaled")
-    add("--hidden", type=partial(_parse_widths, parse_positive), default=[64, 32], help="widths of layers, as 64,32")
-    add("--embedding", type=parse_positive, default=8, help="width of the vector of a category")
+    add("--max_gradient", type=parse_amount, default=1.0, help="largest norm of the gradient; a larger one is scaled")
+    add("--hidden", type=partial(_parse_widths, parse_positive), default=[64, 32], help="layer widths, such as 64,32")
+    add("--embedding", type=parse_positive, default=8, help="length of the embedding vector of a category")
     add("--seed", type=parse_count, default=13)
-    add("--checkpoint_s", type=parse_amount, default=30.0, help="seconds between saves; 0: after each update")
-    add("--checkpoint_updates", type=parse_count, default=0, help="updates between saves; 0: by time only")
+    add("--checkpoint_s", type=parse_amount, default=30.0, help="seconds between checkpoints; 0: after each update")
+    add("--checkpoint_updates", type=parse_count, default=0, help="updates between checkpoints; 0: by time only")
     add("--keep_checkpoints", type=parse_positive, default=2)
     return parser.parse_all(argv)
 

@@ -39,7 +39,11 @@ class ServiceJobResponse(BatchResponse):
         return TAG_OPERATIONS.get(self.method) if action == "tags" else NAMES_BY_LOWER_CASE.get(action)
 
     def _answer(self, operation: str) -> dict[str, Any] | None:
-        """Return the response to a request; None for a request that moto must answer."""
+        """Return the response to a request; None for a request that moto must answer.
+
+        drydock answers all requests for one of `OPERATIONS`. For one of `SHARED_OPERATIONS`, it answers the requests
+        about queues for training jobs, and moto those about queues for containers.
+        """
         request, batch = validate_request(operation, self._read_request(operation), service="batch"), self._batch
         check_owner(self._owner.account_id, self._owner.region)
         with batch.lock:
@@ -76,6 +80,7 @@ class ServiceJobResponse(BatchResponse):
             refuse(f"The request body is not JSON: {error}")
 
     def _describe_job_queues(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Return a page of drydock's queues; the last page has the queues of moto, too."""
         response = SHARED_OPERATIONS["DescribeJobQueues"](self._batch, self._owner, request)
         if "nextToken" not in response:
             response["jobQueues"] += self.batch_backend.describe_job_queues(request.get("jobQueues"))

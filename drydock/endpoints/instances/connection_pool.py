@@ -45,10 +45,11 @@ class ConnectionPool:
     def __init__(self, port: int) -> None:
         self._port = port
         self._idle: deque[http.client.HTTPConnection] = deque()
-        self._answered_at = 0.0
+        self._answered_at = 0.0  # when the last response came (time.monotonic)
         self._sent_times: list[float] = []  # when each request in progress was sent
         self.is_stuck = False
-        """Whether a request got no response in time, and no other request got a response while that one waited."""
+        """Whether a request got no response in time while it was the oldest in progress, and no other request got one
+        while it waited."""
 
     def post(self, body: bytes, headers: Mapping[str, str], timeout_s: float) -> ModelResponse:
         """Send a request to /invocations, and return the response, whatever its status.

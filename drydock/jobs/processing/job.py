@@ -66,7 +66,7 @@ class ProcessingJob(Job):
                 "CreationTime": self.created_at,
                 "LastModifiedTime": self.record.modified,
                 "ProcessingStartTime": self.started_at,
-                # A job that was stopped before it started has no end either.
+                # A job that was stopped before it started has neither a start nor an end.
                 "ProcessingEndTime": self.started_at and self.ended_at,
                 "FailureReason": self.record.reason,
                 "ExitMessage": self.record.message,

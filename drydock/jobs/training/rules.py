@@ -9,7 +9,7 @@ from drydock.jobs.rules import MAX_INSTANCES, check_s3_uri, refuse
 from drydock.jobs.training.distribution import find_distribution_problem
 from drydock.transfer import channels
 
-# SageMaker's own limit: 28 days.
+# SageMaker's own limit of MaxRuntimeInSeconds and of MaxWaitTimeInSeconds: 28 days.
 MAX_SECONDS = 28 * 86_400
 
 

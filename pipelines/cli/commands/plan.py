@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pipelines.cli.options import JsonOption, parse_day, refuse_empty_options, require_target
+from pipelines.cli.options import JsonOption, parse_day, parse_output_path, refuse_empty_options
 from pipelines.cli.prices import list_regions
 from pipelines.cli.terminal import make_console, write_json, write_line
 from pipelines.errors import SpecError
@@ -106,7 +106,7 @@ def _check_targets(png: str, html: str) -> None:
     Raises:
         SpecError: a path cannot be a file, or both paths are the same. A retry cannot help.
     """
-    paths = [require_target(option, name) for option, name in (("--png", png), ("--html", html)) if name]
+    paths = [parse_output_path(option, text) for option, text in (("--png", png), ("--html", html)) if text]
     if len({path.absolute() for path in paths}) < len(paths):
         raise SpecError("--png and --html are the same file.", "Give two files.")
 

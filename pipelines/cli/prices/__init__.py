@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from pipelines.cli.options import JsonOption, parse_day, refuse_empty_options, require_target
+from pipelines.cli.options import JsonOption, parse_day, parse_output_path, refuse_empty_options
 from pipelines.cli.terminal import make_console, write_json, write_line
 from pipelines.errors import DataError, SpecError
 
@@ -39,7 +39,7 @@ def refresh(
     from pipelines.costs.price_sources.price_refresh import request_prices, write_prices
 
     refuse_empty_options(context)
-    path = require_target("--out", out) if out else None
+    path = parse_output_path("--out", out) if out else None
     table = request_prices(list_regions(regions), days, dt.datetime.now(dt.UTC).date())
     path = write_prices(table, path)
     for group in table.prices:

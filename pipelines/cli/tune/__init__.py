@@ -61,7 +61,7 @@ def show_report(
     if len(shown_rows) < len(rows):
         write_line(f"{len(rows) - len(shown_rows)} more with --all")
     write_line(
-        f"{winner.name}: {winner.trials_text}{winner.stopped_text}{winner.warm_start} ({winner.strategy}), "
+        f"{winner.name}: {winner.trials_text}{winner.stopped_text}{winner.warm_start_text} ({winner.strategy}), "
         f"best {winner.metric} {winner.objective:.5f}"
     )
     write_line(f"report: {page}")

@@ -1,4 +1,4 @@
-"""Define the metrics of slices and weeks of a holdout: AUC, share of right classes, or relative accuracy."""
+"""Define the metrics of the parts of a holdout (its slices and weeks): AUC, accuracy, or relative accuracy."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class AucMetric:
     name = "AUC"
 
     def build(self, label: Array, score: Array) -> Callable[[Array], Array]:
-        """Return the metric as a function of the weights of the rows."""
+        """Return the metric as a function of weights of the rows, shape (n, rows), with results of shape (n,)."""
         return build_auc_metric(label == 1, score)
 
     def estimate_by_rows(self, label: Array, scores: Sequence[Array], alpha: float) -> Estimate:
@@ -48,7 +48,7 @@ class MeanMetric(ABC):
         """Compute the number of each row; shape (rows,)."""
 
     def build(self, label: Array, score: Array) -> WeightedSums:
-        """Return the metric as a function of the weights of the rows."""
+        """Return the metric as a function of weights of the rows, shape (n, rows), with results of shape (n,)."""
         return build_mean_metric(self.compute_row_values(label, score))
 
     def estimate_by_rows(self, label: Array, scores: Sequence[Array], alpha: float) -> Estimate:
@@ -82,8 +82,8 @@ class RelativeAccuracy(MeanMetric):
         return np.asarray(1 - np.abs(score - label) / self.scale)
 
 
-class ShareOfRightClasses(MeanMetric):
-    """The share of rows whose predicted class is right."""
+class Accuracy(MeanMetric):
+    """The accuracy: the share of rows whose predicted class is right."""
 
     name = "accuracy"
 
@@ -100,7 +100,7 @@ def choose_part_metric(holdout: Holdout, score: Array) -> PartMetric:
     if holdout.task == "binary":
         return AucMetric()
     if holdout.task == "multiclass":
-        return ShareOfRightClasses()
+        return Accuracy()
     return RelativeAccuracy(compute_metric(holdout.label, score, "mae"))
 
 
@@ -115,8 +115,8 @@ def estimate_part(
 ) -> Estimate:
     """Estimate the metric of one score on the rows of a part, or the first score's metric minus the second's.
 
-    Without groups, rows are independent. With groups, the method is that of `estimate_by_groups`, whose docstring
-    describes `is_autocorrelated`.
+    Without groups, rows are treated as independent. With groups, the method is that of `estimate_by_groups`, whose
+    docstring describes `is_autocorrelated`.
     """
     if groups is None:
         return metric.estimate_by_rows(label, scores, alpha)

@@ -21,7 +21,7 @@ DEFAULTS: Mapping[Task, Mapping[str, Any]] = {
         "bounds": {"r2": Bound(at_least=0.0, at_most=0.95)},
         "baseline": ["rmse"],
         "champion": [Comparison(metric="r2", margin=0.005, relevant_gain=0.005)],
-        # An error depends on the weather of a week much more than an AUC does.
+        # An error varies from week to week much more than an AUC does.
         "stability": Stability(max_drop=0.5),
     },
 }
@@ -40,8 +40,9 @@ def complete_policy(
         are_classes_known: whether `metrics` has those of each class and quantile. If not, any such name is allowed.
 
     Raises:
-        SpecError: the policy names a metric that the models lack, compares models by a metric without direction, or has
-            a threshold although the task has none. A retry cannot help.
+        SpecError: the policy names a metric that the models lack, compares models by a metric for which neither higher
+            nor lower is better, has a metric of a class or of quantiles in `baseline`, or has a threshold although the
+            task has none. A retry cannot help.
     """
     defaults = {name: value for name, value in DEFAULTS[task].items() if name not in policy.model_fields_set}
     completed_policy = policy.model_copy(update=defaults)
@@ -54,9 +55,9 @@ def complete_policy(
             f"the gate's policy names the metric {unknown_names[0]!r}, which models of the task {task} do not have."
         )
         raise SpecError(message, f"They have {', '.join(metrics)}.")
-    if quantile_names := [name for name in completed_policy.baseline if is_class_or_quantile_metric(name, task)]:
+    if refused_names := [name for name in completed_policy.baseline if is_class_or_quantile_metric(name, task)]:
         message = (
-            f"the gate's policy names {quantile_names[0]} in `baseline`, but the models without features predict no "
+            f"the gate's policy names {refused_names[0]} in `baseline`, which cannot have a metric of one class or of "
             "quantiles."
         )
         raise SpecError(message, "Name another metric in `baseline`.")

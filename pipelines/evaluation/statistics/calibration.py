@@ -41,6 +41,8 @@ def estimate_ece(label: Array, score: Array, *, alpha: float, groups: Array | No
     bins = split_into_bins(validate_probabilities(values))
     row_gaps = values - truth
     bin_gaps = np.array([row_gaps[bin_rows].sum() for bin_rows in bins]) / rows
+    # `errors` has a column for each bin. The norm of a column is the standard error of the bin's gap, and the norm of a
+    # sum of columns is the standard error of the sum of their gaps.
     if groups is None:
         group_count, degrees_of_freedom = None, math.inf
         errors = np.diag([np.linalg.norm(row_gaps[bin_rows] - row_gaps[bin_rows].mean()) / rows for bin_rows in bins])
@@ -61,7 +63,7 @@ def estimate_ece(label: Array, score: Array, *, alpha: float, groups: Array | No
 
 
 def _compute_pseudo_values(row_gaps: Array, bins: list[Array], groups: Array, group_count: int) -> Array:
-    """Compute the pseudo-values of each bin's gap as a share of all rows; shape (groups, bins)."""
+    """Compute the pseudo-values of the jackknife by groups for each bin's gap; shape (groups, bins)."""
     sums = np.stack([np.bincount(groups[bin_rows], row_gaps[bin_rows], group_count) for bin_rows in bins], axis=1)
     rows = np.bincount(groups, minlength=group_count)[:, np.newaxis]
     without_group = (sums.sum(axis=0) - sums) / (rows.sum() - rows)

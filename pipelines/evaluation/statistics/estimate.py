@@ -9,7 +9,7 @@ from scipy.special import ndtri, stdtrit
 
 
 def compute_quantile(alpha: float, degrees_of_freedom: float) -> float:
-    """Return the value that a t distribution exceeds with probability alpha.
+    """Return the value above which a t distribution has the probability alpha.
 
     With infinite degrees of freedom, the normal distribution is used.
     """
@@ -52,7 +52,7 @@ class Estimate:
         groups: int | None = None,
         degrees_of_freedom: float = math.inf,
     ) -> Estimate:
-        """Make an estimate with the interval of Wald: value plus and minus a quantile times the standard error.
+        """Make an estimate with a Wald interval: the value plus and minus a quantile times the standard error.
 
         Args:
             value: measured value.

@@ -23,21 +23,22 @@ class Backup:
     """The files of a backup. A file whose digest differs from the one in the backup's manifest is not used."""
 
     name = "the backup"
+    """Name for log lines and reports."""
 
     def __init__(self, archive: tarfile.TarFile, home: Path, digests: Mapping[str, str]) -> None:
         self._archive, self._home, self._digests = archive, home, digests
 
     def write_files(self, finding: Finding, folder: Path) -> Sequence[Path]:
-        """Copy the files of `finding.group` from the backup to `folder`, and return the copies in the group's order.
+        """Copy a lost file, with the others of `finding.group`, to `folder`; return the copies in the group's order.
 
-        If the backup lacks one of the files, return none.
+        If the backup lacks one of the files, or its digest is wrong, return none.
         """
         locations = finding.group or (finding.location,)
         paths = [self.extract(location, folder / str(index)) for index, location in enumerate(locations)]
         return [path for path in paths if path] if all(paths) else []
 
     def extract(self, location: str, path: Path) -> Path | None:
-        """Copy a file of the lake from the backup to `path`; return `path`, or None if the backup lacks the file."""
+        """Copy a file from the backup to `path`. Return `path`; None if the backup lacks it, or its digest is wrong."""
         member = self._find_member(location)
         content = self._archive.extractfile(member) if member in self._digests else None
         if content is None:

@@ -1,4 +1,4 @@
-"""Read past jobs from rows of the ledger: which rows are used, and their figures. Incomplete rows are left out."""
+"""Select the rows of the ledger from which a training can be predicted, and read their figures."""
 
 from __future__ import annotations
 
@@ -43,11 +43,15 @@ def is_usable(row: Row) -> bool:
 
 
 def _is_training(row: Row) -> bool:
+    """Return whether a row is about a training job. A row without an ARN counts as one."""
     return TRAINING_ARN in str(row.get("arn") or TRAINING_ARN)
 
 
 def list_unusable_jobs(rows: Iterable[Row]) -> list[str]:
-    """Return the names of the completed trainings that no prediction can use: a figure is missing or not possible."""
+    """Return the names of the trainings whose row has a figure that is missing or not possible.
+
+    They completed, or their row has no status. No prediction can be made from such a row.
+    """
     return [
         str(row["name"])
         for row in rows
@@ -63,10 +67,10 @@ def is_trial(row: Row) -> bool:
 def compute_work_s(row: Row) -> float:
     """Return the seconds of a usable training without the work that interruptions undid.
 
-    The time of a training on spot is predicted from this time and the expected interruptions. With TrainingTime, which
-    includes the repeated work, this work would be added twice; and a training on demand repeats no work. Jobs with
-    interruptions are used, too, because jobs without an interruption are the shorter ones, and where spot is scarce,
-    all jobs have some. The result includes restarts, a few minutes each.
+    A prediction for spot adds the work that the expected interruptions repeat, and one for on-demand instances adds
+    none. So this time must not include repeated work, as TrainingTime does. Jobs with interruptions are used, too,
+    because jobs without an interruption are the shorter ones, and where spot is scarce, all jobs have some. The result
+    includes restarts, a few minutes each.
 
     `lost_s` is subtracted only if the script reported its start after each interruption. Otherwise `lost_s` has all
     work until the interruption, though a checkpoint may have been restored. Then the whole time is returned, because a
@@ -74,8 +78,8 @@ def compute_work_s(row: Row) -> float:
     """
     training_s, lost_s = float(row["training_s"]), read_figure(row, "lost_s") or 0.0
     restarts = sum(read_figure(row, column) or 0 for column in RESTORE_COLUMNS)
-    is_known = restarts >= row["interruptions"] and lost_s < training_s
-    return training_s - lost_s if is_known else training_s
+    is_lost_time_known = restarts >= row["interruptions"] and lost_s < training_s
+    return training_s - lost_s if is_lost_time_known else training_s
 
 
 def find_type(row: Row) -> Instance | None:
@@ -88,12 +92,14 @@ def find_type(row: Row) -> Instance | None:
 
 
 def get_model_or_task(row: Row) -> str:
-    """Return the model of a row, or DAG.TASK if it has no model. Jobs with equal results are compared."""
+    """Return the model of a row, or DAG.TASK if it has no model. Jobs for which it is the same are compared."""
     return str(row["model"] or f"{row.get('dag_id') or ''}.{row.get('task_id') or ''}")
 
 
 def select_rows(rows: Sequence[Row], name: str) -> list[Row]:
-    """Return the rows of the trainings of a model, without the trials of its tunings, or of one job, oldest first.
+    """Return the rows of a model's jobs, without the trials of its tunings; if there are none, those of one job.
+
+    The rows keep their order.
 
     Args:
         rows: rows of the ledger.
@@ -106,7 +112,8 @@ def select_rows(rows: Sequence[Row], name: str) -> list[Row]:
 def select_until(rows: Sequence[Row], day: dt.date | None) -> list[Row]:
     """Return the rows of the jobs that ended on a day, in UTC, or earlier; all rows if the day is None.
 
-    A job that still ran on that day is left out: a plan that was made then could not know its time and its cost.
+    A job that still ran on that day is left out: a plan that was made then could not know its time and its cost. If the
+    end of a job is not known, its creation counts.
     """
     moments = [row.get("ended") or row["created"] for row in rows]
     return [
@@ -117,7 +124,7 @@ def select_until(rows: Sequence[Row], day: dt.date | None) -> list[Row]:
 
 
 def describe_unusable_rows(rows: Sequence[Row]) -> str:
-    """Say how many rows there are, and why they cannot be used."""
+    """Describe in words how many rows there are, and why they cannot be used."""
     if not rows:
         return "no row"
     completed_rows = [row for row in rows if row["status"] == COMPLETED]

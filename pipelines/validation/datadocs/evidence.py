@@ -46,7 +46,7 @@ class CheckText:
 
 
 @dataclass(frozen=True)
-class Run:
+class ValidationRun:
     """One validation of one partition, as a page shows it."""
 
     dataset: str
@@ -94,7 +94,7 @@ class Run:
         }
 
 
-def read_run(path: Path) -> Run:
+def read_run(path: Path) -> ValidationRun:
     """Read a validation run from its evidence.
 
     Args:
@@ -107,7 +107,7 @@ def read_run(path: Path) -> Run:
     meta, results = _read_mapping(evidence.get("meta")), evidence.get("results") or []
     checks = [_read_check(_read_mapping(result)) for result in results]
     bad_rows, max_fraction = _read_int(meta.get("bad_rows")) or 0, meta.get("allowed")
-    return Run(
+    return ValidationRun(
         dataset=path.parent.name,
         partition=path.stem,
         suite=shorten(evidence.get("suite_name") or path.parent.name, MAX_VALUE_CHARS),
@@ -158,7 +158,8 @@ def _describe_difference(difference: Mapping[str, Any]) -> str:
 def _derive_verdict(meta: Mapping[str, Any], checks: Sequence[CheckText], bad_rows: int) -> Verdict:
     """Derive the verdict from the failed expectations and the bad rows.
 
-    The verdict in `meta` is used only if it is `blocked`: too many bad rows block a partition, too.
+    The verdict in `meta` is used only if it is `blocked`: a partition with too many bad rows is blocked, too, and the
+    failed expectations do not show that.
     """
     failed_severities = {check.severity for check in checks if not check.success}
     if "critical" in failed_severities or meta.get("verdict") == "blocked":

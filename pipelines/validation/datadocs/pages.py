@@ -9,7 +9,7 @@ from typing import Any
 
 from pipelines.pages.page import render
 from pipelines.pages.reports import KINDS
-from pipelines.validation.datadocs.evidence import Run
+from pipelines.validation.datadocs.evidence import ValidationRun
 
 SIGNS = {"passed": "✓", "warned": "!", "quarantined": "▲", "blocked": "✕"}
 MEANINGS = {
@@ -21,10 +21,10 @@ MEANINGS = {
 _NOTE_PLACEHOLDER = "<!-- newest -->"
 """Text in a partition's page that is replaced by a note if a newer run exists."""
 Summary = Mapping[str, Any]
-"""Summary of a run, as `Run.summarize` returns it."""
+"""Summary of a run, as `ValidationRun.summarize` returns it."""
 
 
-def render_partition(run: Run, earlier_pages: Sequence[str]) -> str:
+def render_partition(run: ValidationRun, earlier_pages: Sequence[str]) -> str:
     """Render the page of one validation run.
 
     Args:

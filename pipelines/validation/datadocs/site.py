@@ -12,7 +12,7 @@ from pipelines.settings import settings
 from pipelines.system.files import read_json_object, replace_file, write_json
 from pipelines.system.locks import hold_lock
 from pipelines.validation.datadocs import pages
-from pipelines.validation.datadocs.evidence import Run, read_run
+from pipelines.validation.datadocs.evidence import ValidationRun, read_run
 
 MAX_EARLIER_RUNS = 20
 """Largest number of earlier pages that are kept for each partition."""
@@ -74,7 +74,7 @@ def _lock_site() -> AbstractContextManager[int]:
     return hold_lock(_get_folder().with_suffix(".lock"))
 
 
-def _write_run(run: Run) -> Path:
+def _write_run(run: ValidationRun) -> Path:
     """Write the page and the summary of a run. The page of the previous run moves to the folder of its partition."""
     folder = _get_folder() / run.dataset
     page, summary_path = folder / f"{run.partition}.html", folder / f"{run.partition}.json"

@@ -23,8 +23,8 @@ them, `collect` reads the requests for the day's rows that the endpoint captured
 `{dataset}_requests`; `skew` compares the features and scores of the requests with the lake's, and stores the result in
 `{dataset}_skew`.{profile} `outcomes` joins the known labels to the scores, in `{dataset}_request_outcomes`.
 
-* **Paused** at first: it needs an endpoint that captures (`capture_percent` in `params.yaml`, section `serving`).
-Without requests, `collect` and the tasks after it are skipped, and the log says why.
+* **Paused** at first: it needs an endpoint that captures requests (`capture_percent` in `params.yaml`, section
+`serving`). Without requests, `collect` and the tasks after it are skipped, and the log says why.
 * **Skew** is an error of serving: of a client, a lookup or `materialize`. The asset `{model}_skew` gets an event,
 people are notified, and no training is started. With `on_skew: fail` in section `skew`, the task fails instead.
 * **With too few rows** (`min_rows`), nothing is decided, and the task succeeds.
@@ -39,7 +39,10 @@ PROFILE_DOC = """
 PARAMS = {
     "version": Param(None, type=["null", "string"], description="Version that answered. Null: all deployed ones."),
     "first_day": Param(
-        None, type=["null", "string"], format="date", description="First day of the requests. Null: the day before."
+        None,
+        type=["null", "string"],
+        format="date",
+        description="First day of the requests. Null: the day before the run's day.",
     ),
     "last_day": Param(
         None, type=["null", "string"], format="date", description="Last day of the requests. Null: the run's day."
@@ -96,7 +99,7 @@ def _create_tasks(model: str, dataset: str, has_profiles: bool) -> None:
             ProfileOperator(task_id="profile", **row_arguments)
 
     monitor_version.expand(version=versions.output)
-    # If a version answered no request for the day's rows, its `collect` is skipped.
+    # If a version answered no request for the day's rows, its `collect` is skipped. One that succeeded is enough.
     outcomes = OutcomesOperator(
         task_id="outcomes",
         dataset=dataset,

@@ -63,9 +63,10 @@ class FileSource:
             is used.
         extra: `take`: other columns are read too, in types inferred from the first rows; `ignore`: they are not read.
         timezone: time zone of timestamps without an offset, by its name in the IANA database.
-        ambiguous: how to read times of the hour that occurs twice in autumn.
+        ambiguous: what to do with a local time that occurs twice, when clocks go back: `refuse` it, or read it as the
+            `earliest` or the `latest` of the two moments.
         time_formats: formats of dates and timestamps that are not ISO 8601, as `strptime` takes them: "%d.%m.%Y". A
-            text is read in the first format that it has.
+            text is read in the first format that it matches.
         encoding: encoding of CSV or JSON.
         delimiter: character between the values of a CSV.
         nulls: texts in a CSV that mean that a value is missing.
@@ -152,12 +153,12 @@ class FileSource:
         """
         if self._has_files_by_day:
             return find_partitions(self._address, list_partitions(days, self.partition))
-        partitions = {key for key in self._read_partitions() if days.first <= get_date(key) <= days.last}
+        partitions = {key for key in self._find_partitions_with_rows() if days.first <= get_date(key) <= days.last}
         return sorted(partitions)
 
     def find_day_range(self) -> Days | None:
         """Return the first and the last day of a file that holds many days; None for files by day, or without rows."""
-        days = set() if self._has_files_by_day else {get_date(key) for key in self._read_partitions()}
+        days = set() if self._has_files_by_day else {get_date(key) for key in self._find_partitions_with_rows()}
         return Days(min(days), max(days)) if days else None
 
     def read(self, partition: Partition) -> pa.RecordBatchReader:
@@ -168,7 +169,7 @@ class FileSource:
                 A retry cannot help.
             ServiceError: the store failed. Raised here or while the returned reader is read. A retry can help.
         """
-        batches = self._read_partition(partition)
+        batches = self._read_partition_rows(partition)
         first_batch = next(batches, None)
         if first_batch is None:
             empty_batch = convert_batch(_build_empty_batch(self.columns), self.columns, self._zone, Position(""))
@@ -221,7 +222,7 @@ class FileSource:
         with split_file(self, self.partition, rows, partitions) as source:
             yield source
 
-    def _read_partition(self, partition: Partition) -> Iterator[pa.RecordBatch]:
+    def _read_partition_rows(self, partition: Partition) -> Iterator[pa.RecordBatch]:
         for position, raw_batch, batch in self._read_rows(partition):
             is_of_partition = match_partition(batch, partition)
             index = pc.index(is_of_partition, False).as_py()  # of the first row of another partition
@@ -255,8 +256,8 @@ class FileSource:
     def _build_layout(self, columns: Mapping[str, pa.DataType], extra: Extra) -> Layout:
         return Layout(columns, extra, self.delimiter, self.encoding, self.nulls, self.decimal_point, self.final_newline)
 
-    def _read_partitions(self) -> Iterator[Partition]:
-        """Yield the partitions in a file of many partitions. If `day` is declared, no other column is read."""
+    def _find_partitions_with_rows(self) -> Iterator[Partition]:
+        """Yield the partitions in a file of many, some repeatedly. If `day` is declared, no other column is read."""
         assert self.day
         types = {self.day: self.columns[self.day]} if self.day in self.columns else {}
         layout = self._build_layout(types, "ignore" if types else "take")
@@ -269,7 +270,7 @@ class FileSource:
 
     def _read_file(self, address: str, layout: Layout) -> Iterator[tuple[Position, pa.RecordBatch]]:
         origin = redact(address)
-        name = origin.removesuffix("?...")
+        name = origin.removesuffix("?...")  # `redact` replaces the query of an address by ?...
         needs_seek = self.format == "parquet" or name.lower().endswith(".zip")
         with translate_errors(origin), open_file(address, needs_seek) as file, unpack(file, name) as content:
             for row, batch in READERS[self.format](content, origin, layout):
