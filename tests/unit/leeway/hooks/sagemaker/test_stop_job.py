@@ -8,7 +8,6 @@ import logging
 
 import pytest
 from botocore.exceptions import ClientError
-
 from leeway.hooks.sagemaker.wait import JobWait
 from leeway.hooks.sagemaker.wait_for_job import stop_job
 
