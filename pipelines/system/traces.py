@@ -108,8 +108,9 @@ def _send(span: dict[str, Any]) -> None:
 
 
 def _build_request(span: dict[str, Any]) -> dict[str, Any]:
-    resource = {"service.name": os.environ.get("OTEL_SERVICE_NAME") or "leeway"}
-    resource = _parse_pairs(os.environ.get("OTEL_RESOURCE_ATTRIBUTES", "")) | resource
+    resource = {"service.name": "leeway"} | _parse_pairs(os.environ.get("OTEL_RESOURCE_ATTRIBUTES", ""))
+    if service_name := os.environ.get("OTEL_SERVICE_NAME"):  # it takes precedence, by the specification
+        resource["service.name"] = service_name
     scope_spans = {"scope": {"name": "leeway"}, "spans": [span]}
     return {"resourceSpans": [{"resource": {"attributes": _encode(resource)}, "scopeSpans": [scope_spans]}]}
 

@@ -28,7 +28,7 @@ def verify_archive(archive: Path) -> Manifest:
     try:
         return _verify_members(archive)
     except (tarfile.TarError, EOFError, ValueError, ValidationError, _DamagedError) as error:
-        reason = str(error).splitlines()[0][:200]
+        reason = (str(error) or type(error).__name__).splitlines()[0][:200]
         raise RequestError(f"{archive} is not a complete archive of `make backup`, or was changed: {reason}.") from None
     except OSError as error:
         raise RequestError(f"Cannot read {archive}: {error.strerror or error}.") from None

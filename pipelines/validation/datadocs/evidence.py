@@ -104,7 +104,8 @@ def read_run(path: Path) -> ValidationRun:
         DataError: the file does not exist, or is not the JSON of a result. A retry cannot help.
     """
     evidence = _read_mapping(read_json(path, "the evidence of a validation"))
-    meta, results = _read_mapping(evidence.get("meta")), evidence.get("results") or []
+    meta, results = _read_mapping(evidence.get("meta")), evidence.get("results")
+    results = results if isinstance(results, list) else []
     checks = [_read_check(_read_mapping(result)) for result in results]
     bad_rows, max_fraction = _read_int(meta.get("bad_rows")) or 0, meta.get("allowed")
     return ValidationRun(

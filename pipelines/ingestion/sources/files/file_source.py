@@ -215,7 +215,10 @@ class FileSource:
             return
         # Without {date} in the address, the file is the same for any partition.
         batches = (batch for _, _, batch in self._read_rows(next(iter(partitions))))
-        first_batch = next(batches)
+        first_batch = next(batches, None)
+        if first_batch is None:  # the file has no row
+            yield self
+            return
         rows = (
             _match_schema(batch, first_batch.schema, redact(self._address)) for batch in chain([first_batch], batches)
         )

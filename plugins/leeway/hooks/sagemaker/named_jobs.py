@@ -11,7 +11,7 @@ from airflow.providers.amazon.aws.hooks.sagemaker import SageMakerHook
 from airflow.sdk.exceptions import AirflowFailException
 from botocore.exceptions import ClientError
 
-from leeway.hooks.sagemaker.aws_errors import call_with_retries, get_error_code, is_transient
+from leeway.hooks.sagemaker.aws_errors import call_with_retries, get_error_code
 from leeway.hooks.sagemaker.description import get_job_name
 from leeway.hooks.step.hook import Logger
 from pipelines.costs.job_records import TUNING_KIND
@@ -27,6 +27,8 @@ LOST_BY_STOP = {
 NOT_FOUND_TEXTS = ("not found", "Could not find", "can't find")
 """Parts of SageMaker's error about a job or model that does not exist. The first one is about a training job, the
 third one about a tuning job, the second one about all others."""
+ENDED_CODES = ("ResourceNotFound", "ValidationException")
+"""Error codes of a request to stop a job that does not exist, or that has ended."""
 MAX_NAMES = 99
 """Largest number of jobs that one task may start in all of its tries: the number in a job's name has two digits."""
 
@@ -149,13 +151,17 @@ class NamedJobs:
             raise
 
     def stop(self, name: str) -> None:
-        """Request the stop of a job; do nothing if the job has ended. Idempotent."""
+        """Request the stop of a job; do nothing if the job has ended. Idempotent.
+
+        Raises:
+            ClientError: the request was refused, for example because the role may not stop jobs.
+        """
         try:
             self._call("stop", name)
         except ClientError as error:
-            if is_transient(error):
+            if get_error_code(error) not in ENDED_CODES:
                 raise
-            return  # SageMaker refuses to stop a job that has ended
+            return
         self.log.warning("%s job %s: stop requested; %s", self.kind, name, LOST_BY_STOP[self.kind])
 
     def _call(self, verb: str, name: str) -> Any:

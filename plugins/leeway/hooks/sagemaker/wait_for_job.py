@@ -19,7 +19,7 @@ from leeway.hooks.sagemaker.aws_errors import Outage, format_error_line, get_err
 from leeway.hooks.sagemaker.description import TRIALS, get_job_status, is_live
 from leeway.hooks.sagemaker.logs.job_log import JobLog
 from leeway.hooks.sagemaker.logs.trial_log import TrialLog
-from leeway.hooks.sagemaker.named_jobs import LOST_BY_STOP, call_operation, get_sagemaker_kind
+from leeway.hooks.sagemaker.named_jobs import ENDED_CODES, LOST_BY_STOP, call_operation, get_sagemaker_kind
 from leeway.hooks.sagemaker.wait import JobWait, WaitEvent
 from leeway.hooks.step.hook import Logger
 from pipelines.costs.job_records import get_end_time
@@ -28,9 +28,6 @@ T = TypeVar("T")
 
 WAITER_TAG = "leeway:waiter"
 """Key of a job's tag. Its value names the trigger that waits for the job, and the try of the trigger's task."""
-
-ENDED_CODES = ("ResourceNotFound", "ValidationException")
-"""Error codes of a request to stop a job that does not exist, or that has ended."""
 
 
 async def start_and_wait_for_job(wait: JobWait, log: Logger) -> WaitEvent:

@@ -73,6 +73,18 @@ def test_standard_variables_set_the_service_and_the_headers(
     assert (collector.headers[0]["X-Key"], collector.headers[0]["X-Other"]) == ("a b", "c")
 
 
+@pytest.mark.parametrize(("name", "service"), [("", "day-shift"), ("night-shift", "night-shift")])
+def test_attributes_of_the_resource_name_the_service_unless_it_has_a_variable_of_its_own(
+    collector: Collector, monkeypatch: pytest.MonkeyPatch, name: str, service: str
+) -> None:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", f"{collector.url}/v1/traces")
+    monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", "service.name=day-shift,team=rates")
+    monkeypatch.setenv("OTEL_SERVICE_NAME", name)
+    with record_span("step"):
+        pass
+    assert collector.find(name="step").service == service
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [

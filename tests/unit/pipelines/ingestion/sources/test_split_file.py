@@ -114,3 +114,14 @@ def test_a_source_around_another_reads_once_too(write_file: Callable[..., str], 
             with pytest.raises(DataError, match="neither 'w' nor 'ww'"):
                 once.read(key).read_all()
     assert len(openings) == 1
+
+
+@pytest.mark.parametrize(("file_format", "content"), [("json", ""), ("csv", "id,at,word,price\n")])
+def test_a_file_without_rows_has_none_for_each_partition(
+    home: Path, tmp_path: Path, file_format: Any, content: str
+) -> None:
+    path = tmp_path / "rows"
+    path.write_text(content)
+    source = FileSource(str(path), file_format, COLUMNS, day="at")
+    with read_once(source, KEYS["day"]) as once:
+        assert [once.read(key).read_all().num_rows for key in KEYS["day"][:2]] == [0, 0]
