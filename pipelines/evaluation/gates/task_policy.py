@@ -57,8 +57,7 @@ def complete_policy(
         raise SpecError(message, f"They have {', '.join(metrics)}.")
     if refused_names := [name for name in completed_policy.baseline if is_class_or_quantile_metric(name, task)]:
         message = (
-            f"the gate's policy names {refused_names[0]} in `baseline`, which cannot have a metric of one class or of "
-            "quantiles."
+            f"the gate's policy has {refused_names[0]} in `baseline`: no metric of a class or quantile may be there."
         )
         raise SpecError(message, "Name another metric in `baseline`.")
     for name in compared_names:

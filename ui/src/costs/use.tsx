@@ -11,7 +11,8 @@ const NO_GPU = "is not known: CloudWatch has no values of it. It has some only o
 
 /** Show CPU, memory and GPU of a job, each with its mean and its peak; a dash where it is not known. */
 export function UseBars({ use }: { use: JobUse | null | undefined }) {
-  if (!use) return <Unknown text="The utilization of the instances is not known: an earlier version of Leeway wrote this." />;
+  if (!use)
+    return <Unknown text="The utilization of the instances is not known: an earlier version of Leeway wrote this." />;
   const { cores, cpu, memory, gpu, gpu_memory: gpuMemory } = use;
   const gpuNote = gpuMemory ? `, its memory: ${describe(gpuMemory, 1)}` : "";
   return (

@@ -103,7 +103,7 @@ def test_metrics_of_quantiles_are_allowed_before_the_training_and_then_have_to_e
         with pytest.raises(SpecError, match="names the metric"):
             complete_policy(policy, task, list_metrics(task), are_classes_known=False)
     baseline = POLICY.model_copy(update={"baseline": ["pinball"]})
-    with pytest.raises(SpecError, match="names pinball in `baseline`, which cannot have a metric of one class or of"):
+    with pytest.raises(SpecError, match="pinball in `baseline`: no metric of a class or quantile may be there"):
         complete_policy(baseline, "regression", METRICS)
     direction = POLICY.model_copy(update={"champion": [Comparison(metric="coverage/0.1-0.9")]})
     with pytest.raises(SpecError, match="for which neither higher nor lower is better"):
