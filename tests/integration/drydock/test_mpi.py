@@ -12,13 +12,16 @@ MISSING += [name for name in ("mpi4py",) if not importlib.util.find_spec(name)]
 pytestmark = pytest.mark.skipif(
     bool(MISSING), reason=f"not installed: {', '.join(MISSING)} (apt-get install openmpi-bin, pip install mpi4py)"
 )
-# Each process adds its rank to the sum of all. The model is the sum.
+# Each process adds its rank to the sum of all. The model is the sum. A line is one write, as mpirun mixes the writes of
+# the processes.
 SUM = """
-import os, pathlib
+import os, pathlib, sys
 from mpi4py import MPI
 world = MPI.COMM_WORLD
 total = world.allreduce(world.Get_rank() + 1)
-print("rank", world.Get_rank(), "of", world.Get_size(), "on", os.environ["SM_CURRENT_HOST"], "sum", total, flush=True)
+host = os.environ["SM_CURRENT_HOST"]
+sys.stdout.write(f"rank {world.Get_rank()} of {world.Get_size()} on {host} sum {total}\\n")
+sys.stdout.flush()
 if world.Get_rank() == 0:
     pathlib.Path(os.environ["SM_MODEL_DIR"], "sum.txt").write_text(str(total))
 """
@@ -32,9 +35,10 @@ if world.Get_rank() == world.Get_size() - 1:
 world.recv(source=world.Get_size() - 1)
 """
 WAIT = """
-import time
+import sys, time
 from mpi4py import MPI
-print("waiting", MPI.COMM_WORLD.Get_rank(), flush=True)
+sys.stdout.write(f"waiting {MPI.COMM_WORLD.Get_rank()}\\n")
+sys.stdout.flush()
 time.sleep(600)
 """
 SETTINGS = {"sagemaker_mpi_enabled": "true", "sagemaker_mpi_num_of_processes_per_host": "1"}
