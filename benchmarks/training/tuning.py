@@ -61,6 +61,9 @@ def run() -> dict[str, Any]:
             begin_cpu_s = _read_cpu_seconds()
             seconds[f"{strategy}: {TRIALS} trials"] = [model.tune(strategy)]
             cpu_s.append(_read_cpu_seconds() - begin_cpu_s)
+            facts[f"{strategy}: overhead over the seconds of its trials"] = model.compute_overhead(
+                seconds[f"{strategy}: {TRIALS} trials"][0]
+            )
             facts |= {f"{strategy}: {name}": value for name, value in model.refit_winner().items()}
         trials = list(model.read_trials())
         begin_cpu_s = _read_cpu_seconds()
@@ -97,6 +100,17 @@ class FlightsModel:
         begin = time.perf_counter()
         self._run("tune", "--strategy", strategy, "--trials", str(TRIALS), "--parallel", str(PARALLEL))
         return time.perf_counter() - begin
+
+    def compute_overhead(self, elapsed_s: float) -> float:
+        """Return the overhead of the last search as a share: its start, its report, and slots without a trial.
+
+        Both times are of the same run. So a machine whose speed changes from run to run does not change the share.
+
+        Args:
+            elapsed_s: seconds of the search.
+        """
+        winner = json.loads((self.model / "data/tuning/best.json").read_text())
+        return round(elapsed_s / (winner["seconds"] / PARALLEL) - 1, 4)
 
     def refit_winner(self) -> dict[str, float]:
         """Train with the winner's values on the whole window.
