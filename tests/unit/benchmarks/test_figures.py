@@ -76,6 +76,11 @@ CUT_DAYS = "days cut at 90% of their rows refused"
 PARTITIONS = "docs/how-to/partitions.md"
 READY_FEATURES = "ready features, before the releases"
 DRYDOCK, COLD_START = "docs/reference/drydock.md", "cold start, {} process stands by"
+HOST_NETWORK_CELLS = {
+    2: (("1 Gbit/s", "11.5", "planner ", "12.0"), ("10 Gbit/s", "8.8", "", "9.4"), ("25 Gbit/s", "8.6", "", "9.2")),
+    4: (("1 Gbit/s", "9.0", "planner ", "8.3"), ("10 Gbit/s", "5.9", "", "5.2"), ("25 Gbit/s", "5.7", "", "5.0")),
+}
+"""For each number of hosts in train-on-several-hosts.md: network, expected seconds, a word, and the planner's seconds."""
 TUNING_ROWS = {"hyperband": "78.0 | 0.0047 | 0.51687 | 0.49307", "random": "92.8 | 0.0056 | 0.51685 | 0.49407"}
 
 
@@ -308,6 +313,30 @@ FIGURES = [
             ("`sync` again, one row in eight changed", "sync again, one row in eight changed", "332", "546", "554"),
         )
         for value, rows in ((few, "100,000"), (more, "1,000,000"), (many, "10,000,000"))
+    ),
+    *(
+        Figure("docs/how-to/train-on-several-hosts.md", text, "hosts", path)
+        for text, path in (
+            ("took {17.9} s on one host and 9.1 s", ("seconds", "1 host, 100 rounds", "median")),
+            ("on one host and {9.1} s on two", ("seconds", "2 hosts, 100 rounds", "median")),
+            ("would take: {17.9}, 8.4 and", ("seconds", "1 host, 100 rounds, CPU of the busiest host", "median")),
+            ("would take: 17.9, {8.4} and", ("seconds", "2 hosts, 100 rounds, CPU of the busiest host", "median")),
+            ("17.9, 8.4 and {5.2} s", ("seconds", "4 hosts, 100 rounds, CPU of the busiest host", "median")),
+            ("With the {7.1} MiB", ("facts", "2 hosts, MiB sent in a round")),
+            ("(two hosts) and {16.6} MiB", ("facts", "4 hosts, MiB sent in a round")),
+            ("A whole job took {22.1} s", ("seconds", "1 host, whole job", "median")),
+            ("on one host and {14.8} s on two: each", ("seconds", "2 hosts, whole job", "median")),
+        )
+    ),
+    *(
+        Figure("docs/how-to/train-on-several-hosts.md", text, "hosts",
+               ("facts", f"{hosts} hosts, 100 rounds expected on {network}{source}, s"))
+        for hosts, cells in HOST_NETWORK_CELLS.items()
+        for network, expected, word, planned in cells
+        for text, source in (
+            (f"{{{expected}}} s ({word}{planned})", ""),
+            (f"{expected} s ({word}{{{planned}}})", " by the planner's model"),
+        )
     ),
     *(
         Figure("docs/how-to/train-on-several-hosts.md", text, "torch", path)
