@@ -80,7 +80,7 @@ HOST_NETWORK_CELLS = {
     2: (("1 Gbit/s", "11.5", "planner ", "12.0"), ("10 Gbit/s", "8.8", "", "9.4"), ("25 Gbit/s", "8.6", "", "9.2")),
     4: (("1 Gbit/s", "9.0", "planner ", "8.3"), ("10 Gbit/s", "5.9", "", "5.2"), ("25 Gbit/s", "5.7", "", "5.0")),
 }
-"""For each number of hosts in train-on-several-hosts.md: network, expected seconds, a word, and the planner's seconds."""
+"""By number of hosts, in train-on-several-hosts.md: network, expected seconds, a word, and the planner's seconds."""
 TUNING_ROWS = {"hyperband": "78.0 | 0.0047 | 0.51687 | 0.49307", "random": "92.8 | 0.0056 | 0.51685 | 0.49407"}
 
 
