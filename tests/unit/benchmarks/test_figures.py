@@ -341,14 +341,14 @@ FIGURES = [
     *(
         Figure("docs/how-to/train-on-several-hosts.md", text, "torch", path)
         for text, path in (
-            ("| plain loop of torch | {25,684} |", ("facts", "plain torch loop (peer), 1 host, rows/s")),
-            ("| DDP | {25,850} | 33,991 |", ("facts", "DDP, 1 host, rows/s")),
-            ("| DDP | 25,850 | {33,991} |", ("facts", "DDP, 2 hosts, rows/s")),
-            ("| FSDP | {23,195} | 33,925 |", ("facts", "FSDP, 1 host, rows/s")),
-            ("| FSDP | 23,195 | {33,925} |", ("facts", "FSDP, 2 hosts, rows/s")),
+            ("| plain loop of torch | {176,548} |", ("facts", "plain torch loop (peer), 1 host, rows/s")),
+            ("| DDP | {152,608} | 235,273 |", ("facts", "DDP, 1 host, rows/s")),
+            ("| DDP | 152,608 | {235,273} |", ("facts", "DDP, 2 hosts, rows/s")),
+            ("| FSDP | {125,682} | 103,905 |", ("facts", "FSDP, 1 host, rows/s")),
+            ("| FSDP | 125,682 | {103,905} |", ("facts", "FSDP, 2 hosts, rows/s")),
             ("checkpoint of {98.7} MiB", ("facts", "MiB of the checkpoint")),
-            ("took {1.6} to 2.1 s", ("seconds", "DDP, 1 host, save of a checkpoint", "median")),
-            ("took 1.6 to {2.1} s", ("seconds", "FSDP, 2 hosts, save of a checkpoint", "median")),
+            ("took {0.34} s (DDP on two", ("seconds", "DDP, 2 hosts, save of a checkpoint", "median")),
+            ("hosts) to {0.58} s (FSDP on one)", ("seconds", "FSDP, 1 host, save of a checkpoint", "median")),
         )
     ),
     *(
