@@ -123,13 +123,13 @@ FIGURES = [
            ("seconds", "random: the same trials as bare processes", "median")),
     Figure("docs/tutorial/tune-flights.md", "Optuna in one process | {45.4} |", "tuning",
            ("seconds", "random: the same trials by Optuna in one process", "median")),
-    *list_fine_tuning_figures("full, activations kept", "133.6 | 133.1 | 255.1 | 254.6 | 0.61 | 0.44"),
-    *list_fine_tuning_figures("full, gradient checkpointing", "9.0 | 9.0 | 131.3 | 130.5 | 0.79 | 0.58"),
-    *list_fine_tuning_figures("LoRA, activations kept", "121.2 | 120.7 | 198.8 | 198.3 | 0.62 | 0.31"),
-    *list_fine_tuning_figures("LoRA, gradient checkpointing", "7.0 | 6.0 | 85.3 | 83.6 | 0.76 | 0.46"),
+    *list_fine_tuning_figures("full, activations kept", "133.6 | 133.1 | 255.1 | 254.6 | 0.43 | 0.22"),
+    *list_fine_tuning_figures("full, gradient checkpointing", "9.0 | 9.0 | 131.3 | 130.5 | 0.54 | 0.29"),
+    *list_fine_tuning_figures("LoRA, activations kept", "121.2 | 120.7 | 198.8 | 198.3 | 0.45 | 0.16"),
+    *list_fine_tuning_figures("LoRA, gradient checkpointing", "7.0 | 6.0 | 85.3 | 83.6 | 0.63 | 0.23"),
     *(
         Figure(FINE_TUNING, text, "language_model", ("facts", f"{method}, activations kept: utilization"), 0.01)
-        for method, text in (("full", "{72} % of that peak"), ("LoRA", "LoRA {50} %"))
+        for method, text in (("full", "{51} % of that peak"), ("LoRA", "LoRA {35} %"))
     ),
     Figure(DRYDOCK, "both: {0.4} s", "cold_start", ("seconds", COLD_START.format("a"), "median")),
     Figure(DRYDOCK, "0.4 s and {1.9} s", "cold_start", ("seconds", COLD_START.format("no"), "median")),
@@ -354,18 +354,18 @@ FIGURES = [
     *(
         Figure("docs/how-to/feed-accelerators.md", text, "loader", ("facts", f"{name}, samples/s"), 1_000)
         for text, name in (
-            ("| Parquet | this loader, a thread | {2,404} |", "Parquet: loader, a thread"),
-            ("| Parquet | this loader, 2 workers | {189} |", "Parquet: loader, 2 workers"),
-            ("| Parquet | torch DataLoader over rows in memory | {225} |",
+            ("| Parquet | this loader, a thread | {1,739} |", "Parquet: loader, a thread"),
+            ("| Parquet | this loader, 2 workers | {146} |", "Parquet: loader, 2 workers"),
+            ("| Parquet | torch DataLoader over rows in memory | {235} |",
              "Parquet: torch DataLoader, all rows in memory"),
-            ("| Parquet | the same, 2 workers | {99.2} |", "Parquet: the same, 2 workers"),
-            ("| Parquet | pyarrow's scanner, which does not shuffle the rows | {1,437} |",
+            ("| Parquet | the same, 2 workers | {107} |", "Parquet: the same, 2 workers"),
+            ("| Parquet | pyarrow's scanner, which does not shuffle the rows | {1,778} |",
              "Parquet: pyarrow's scanner, rows not mixed"),
-            ("| shards | this loader, a thread | {16.2} |", "shards: loader, a thread"),
-            ("| shards | this loader, 2 workers | {10.4} |", "shards: loader, 2 workers"),
-            ("| shards | torch DataLoader that reads a sample at a time, 2 workers | {7.5} |",
+            ("| shards | this loader, a thread | {13.5} |", "shards: loader, a thread"),
+            ("| shards | this loader, 2 workers | {18.2} |", "shards: loader, 2 workers"),
+            ("| shards | torch DataLoader that reads a sample at a time, 2 workers | {11.6} |",
              "shards: torch DataLoader, an entry at a time, 2 workers"),
-            ("| shards | WebDataset, 2 workers | {6.3} |", "shards: WebDataset, 2 workers"),
+            ("| shards | WebDataset, 2 workers | {10.8} |", "shards: WebDataset, 2 workers"),
         )
     ),
 ]  # fmt: skip
