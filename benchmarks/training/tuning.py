@@ -110,7 +110,8 @@ class FlightsModel:
             elapsed_s: seconds of the search.
         """
         winner = json.loads((self.model / "data/tuning/best.json").read_text())
-        return round(elapsed_s / (winner["seconds"] / PARALLEL) - 1, 4)
+        trials_s = float(winner["seconds"]) / PARALLEL
+        return round(elapsed_s / trials_s - 1, 4)
 
     def refit_winner(self) -> dict[str, float]:
         """Train with the winner's values on the whole window.
