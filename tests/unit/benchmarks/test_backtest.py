@@ -58,3 +58,10 @@ def test_check_finds_a_fault_of_a_repetition(case: str) -> None:
     else:
         del state["versions"][0]["promoted_over"]
     assert len(find_repetition_faults(build_state(), state)) == 1
+
+
+def test_repetition_without_a_passed_version_has_no_champion() -> None:
+    state = build_state()
+    state["versions"] = [version for version in state["versions"] if version["verdict"] != "passed"]
+    assert find_repetition_faults(state, state) == {}
+    assert find_repetition_faults(state, state | {"champion": "2"}) == {"champion": "2"}
