@@ -116,10 +116,8 @@ class EndpointsBackend(ModelsBackend):
         """
         check_owner(self.account_id, self.region_name)
         name, now = request["EndpointName"], get_now()
-        served_config, deployment = (
-            self._build_served_config(request["EndpointConfigName"]),
-            request.get("DeploymentConfig"),
-        )
+        served_config = self._build_served_config(request["EndpointConfigName"])
+        deployment = request.get("DeploymentConfig")
         # A new endpoint has no instances to replace, so its DeploymentConfig has no effect yet. But a later update may
         # retain it, so it must be valid.
         self._check_deployment(deployment, served_config)

@@ -273,7 +273,7 @@ class Endpoint(EndpointDescription):
             self._set_status(EndpointStatus.IN_SERVICE, reason)
 
     def _recover(self, fleet: Fleet, *, has_interrupted_update: bool, was_in_service: bool) -> None:
-        """Start the instances of the stored configuration until they answer. Then repeat an interrupted update."""
+        """Start the instances of the stored configuration, with retries. Then repeat an update that was interrupted."""
         while fleet is self._fleet and not self._close_event.is_set():
             try:
                 fleet.scale()

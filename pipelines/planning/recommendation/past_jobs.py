@@ -131,8 +131,8 @@ def describe_unusable_rows(rows: Sequence[Row]) -> str:
     without_time = [row for row in completed_rows if not read_figure(row, "training_s")]
     without_figure = [row for row in completed_rows if row not in without_time and not has_figures(row)]
     unknown_count = sum(find_type(row) is None for row in completed_rows)
-    others = f", {len(without_figure)} without another figure" if without_figure else ""
+    other_text = f", {len(without_figure)} without another figure" if without_figure else ""
     return (
         f"{len(rows)} row(s): {len(rows) - len(completed_rows)} not completed, {len(without_time)} without a time, "
-        f"{unknown_count} on unknown or retired types{others}"
+        f"{unknown_count} on unknown or retired types{other_text}"
     )
