@@ -130,7 +130,7 @@ def test_idle_endpoints_are_deleted_but_never_kept_foreign_or_called_ones(
     # Who made an endpoint that is called does not matter.
     until(lambda: list_idle(later) == [("idle-alone", "idle"), exempt[1]])
     names = ("idle-alone", "idle-foreign", "idle-kept")
-    monkeypatch.setattr(idle_sweep, "judge", lambda _, item, *__: "idle" if item.name in names else "used")
+    monkeypatch.setattr(idle_sweep, "find_use_state", lambda _, item, *__: "idle" if item.name in names else "used")
     listed = stop_idle.run(stop_idle.StopIdleSpec())
     assert (listed.idle, listed.exempt, listed.stopped) == (["idle-alone"], ["idle-foreign", "idle-kept"], [])
     assert stop_idle.run(stop_idle.StopIdleSpec(delete=True)).stopped == ["idle-alone"]
