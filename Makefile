@@ -93,6 +93,7 @@ check: $(STAMP) ## check style, types, layers of imports, sizes of modules and f
 	$(RUN)/mypy
 	$(RUN)/lint-imports
 	$(RUN)/pytest -q tests/unit/test_sizes.py tests/unit/tools/test_page_schema.py tests/unit/tools/test_docs_names.py \
+		tests/unit/tools/test_patched_names.py \
 		tests/unit/leeway/page/test_bundle.py tests/unit/leeway/page/test_old_documents.py
 
 # Four workers on two cores: while tests of some wait for a server, others run. tests/README.md says what runs where.

@@ -139,7 +139,7 @@ def test_missing_days_are_ingested_on_request(home: Path) -> None:
 def test_a_day_that_fails_validation_counts_as_missing(
     home: Path, monkeypatch: pytest.MonkeyPatch, source: Any
 ) -> None:
-    from pipelines.datasets.flights import source as module
+    from pipelines.datasets.flights import source as flights_source
 
     class SourceWithShortDay:
         list_partitions = source.list_partitions
@@ -148,7 +148,7 @@ def test_a_day_that_fails_validation_counts_as_missing(
             rows = source.read(partition).read_all()
             return (rows.slice(0, 5) if partition == get_day(7) else rows).to_reader()
 
-    monkeypatch.setattr(module, "open_source", lambda folder=None: SourceWithShortDay())
+    monkeypatch.setattr(flights_source, "open_source", lambda folder=None: SourceWithShortDay())
     with pytest.raises(DataError, match=r"lacks 1 of the 9 days|2013-01-07"):
         pin_window(missing="ingest")
     assert pin_window(missing="ingest", max_missing_days=1).missing_days == 1
