@@ -41,7 +41,8 @@ class PlanSpec(Spec):
     seed: Annotated[int, Field(ge=0, le=2**31 - 1)] = 13
     """Seed of the proposals. With parallel 1, equal plans give equal trials."""
     max_hours: Annotated[float, Field(gt=0)] | None = None
-    """Hours of work after which no further trial is started; null: no limit. Running trials are not stopped."""
+    """Hours after which no further trial is started; null: no limit. On this machine, the time of all runs of the
+    search counts, and running trials are not stopped; SageMaker stops them."""
     max_trial_s: Annotated[int, Field(ge=1, le=30 * 86_400)] = 3_600
     """Seconds after which a trial is stopped and counts as failed."""
     budget_usd: Annotated[float, Field(gt=0)] | None = None
@@ -53,7 +54,7 @@ class PlanSpec(Spec):
     """AWS region of this price."""
     warm_start: str = ""
     """Name of an earlier search on this machine, a folder with its trials.csv, or the id of its MLflow run. The
-    strategy learns from its finished trials inside the space. They are not part of `trials`, and none of them can be
+    strategy learns from its completed trials inside the space. They are not part of `trials`, and none of them can be
     the winner."""
 
     @field_validator("*", mode="before")

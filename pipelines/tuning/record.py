@@ -18,12 +18,12 @@ RECORD_FILE = "tuning.json"
 
 
 class TuningRecord(Parameters):
-    """The tuning that found the hyperparameters of a training; `tune apply` writes it."""
+    """What is recorded of the tuning that found the hyperparameters of a training; `tune apply` writes this record."""
 
     name: str
     """Name of the tuning, from the digest of its features, code and plan."""
     trials: int = Field(ge=1)
-    """Number of trials that ran, with the pruned and the failed ones."""
+    """Number of all trials of the tuning: the pruned, failed and stopped ones, too."""
     earlier_trials: int = Field(default=0, ge=0)
     """Number of trials of the earlier tunings that this tuning learned from (warm start), and of the tunings that those
     learned from; they are not part of `trials`. 0: no warm start, or the record is of an earlier release."""

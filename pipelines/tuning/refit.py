@@ -15,11 +15,12 @@ HOLDOUT_METRICS = {"logloss": "log_loss", "mlogloss": "log_loss", "rmse": "rmse"
 
 
 def write_refit(output: Path, record: str, section: Mapping[str, Any], metrics: Mapping[str, float]) -> None:
-    """Write tuning.json to a folder: what `describe_refit` returns.
+    """Write the comparison of a tuning with its refit, which `describe_refit` returns, to tuning.json in a folder.
 
     Args:
         output: folder of the evaluation.
-        record: folder of the training's record, or s3://BUCKET/KEY/output.tar.gz.
+        record: folder of the training's record, with its params.json and resources.json; or
+            s3://BUCKET/KEY/output.tar.gz.
         section: as for `describe_refit`.
         metrics: as for `describe_refit`.
 

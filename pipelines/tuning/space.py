@@ -89,7 +89,7 @@ class Range(Parameters):
     def list_values(self) -> list[Value]:
         """List the values in ascending order; empty if the range is continuous.
 
-        Of a range with more than `MAX_GRID_POINTS` values, only one value more than that is listed.
+        If there are more than `MAX_GRID_POINTS` values, only the first `MAX_GRID_POINTS + 1` are listed.
         """
         count, step = self.count_values(), self.step or 1.0
         if count == math.inf:

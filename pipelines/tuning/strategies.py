@@ -46,7 +46,7 @@ def list_rungs(plan: PlanSpec, num_round: int) -> list[int]:
     """List the numbers of rounds after which a trial is judged, ascending; empty if trials are not judged.
 
     Only these rounds are reported to Optuna, because each report is written to the disk. Rungs of Hyperband above half
-    of the rounds are left out, so no trial is stopped there.
+    of the rounds are left out: a stop there would save less than half of a trial.
     """
     if plan.strategy == "hyperband":
         first_rung = compute_first_rung(num_round)

@@ -24,7 +24,7 @@ STATUSES: dict[State, str] = {"complete": "FINISHED", "pruned": "KILLED", "stopp
 
 
 class TrainedTrial(Parameters):
-    """A trial of a SageMaker tuning job that has ended."""
+    """A trial that has ended, of a SageMaker tuning job."""
 
     name: str
     """Name of its training job."""

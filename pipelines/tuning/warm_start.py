@@ -1,4 +1,4 @@
-"""Read the finished trials of an earlier tuning, and add those inside the space to a study."""
+"""Read the completed trials of an earlier tuning, and add those inside the space to a study."""
 
 from __future__ import annotations
 
@@ -36,13 +36,14 @@ class EarlierTuning:
     """A tuning that another tuning learns from."""
 
     trials: list[Trial]
-    """Its finished trials."""
-    count: int
-    """Number of all its trials, with the pruned and failed ones, and of the trials that it learned from itself."""
+    """Its completed trials."""
+    trial_count: int
+    """Number of all its trials, with the pruned and failed ones, plus that of the trials from which this earlier tuning
+    itself learned (its own warm start)."""
 
 
 def add_warm_trials(study: optuna.Study, plan: PlanSpec) -> None:
-    """Add the finished trials of the plan's `warm_start` that are inside the space to a study. Idempotent.
+    """Add the completed trials of the plan's `warm_start` that are inside the space to a study. Idempotent.
 
     Raises:
         SpecError: there is no such tuning, or none of its trials is inside the space. A retry cannot help.
@@ -55,11 +56,11 @@ def add_warm_trials(study: optuna.Study, plan: PlanSpec) -> None:
     trials = [(values, value) for values, value in earlier.trials if contains(plan.space, values)]
     if not trials:
         raise SpecError(
-            f"warm_start {plan.warm_start}: none of its {len(earlier.trials)} finished trials has values of "
+            f"warm_start {plan.warm_start}: none of its {len(earlier.trials)} completed trials has values of "
             f"{', '.join(plan.space)} inside the space.",
             "Name a tuning of a space that overlaps, or leave warm_start out.",
         )
-    study.set_user_attr(EARLIER_TRIALS, earlier.count)
+    study.set_user_attr(EARLIER_TRIALS, earlier.trial_count)
     added_numbers = {
         trial.user_attrs[WARM_NUMBER] for trial in study.get_trials(deepcopy=False) if WARM_NUMBER in trial.user_attrs
     }
@@ -76,14 +77,14 @@ def add_warm_trials(study: optuna.Study, plan: PlanSpec) -> None:
                     user_attrs={WARM_NUMBER: number},
                 )
             )
-    log.info("warm start: %d of %d finished trials are inside the space", len(trials), len(earlier.trials))
+    log.info("warm start: %d of %d completed trials are inside the space", len(trials), len(earlier.trials))
 
 
 def check_warm_start(plan: PlanSpec, target: Path) -> None:
-    """Check that a tuning does not start from the folder that it replaces with its own results.
+    """Check that `warm_start` does not name the folder that the tuning replaces with its own results.
 
     Raises:
-        SpecError: the tuning starts from this folder. A retry cannot help.
+        SpecError: `warm_start` names this folder. A retry cannot help.
     """
     if plan.warm_start and Path(plan.warm_start).resolve() == target.resolve():
         raise SpecError(
@@ -93,7 +94,7 @@ def check_warm_start(plan: PlanSpec, target: Path) -> None:
 
 
 def read_tuning(origin: str) -> EarlierTuning:
-    """Read the finished trials of an earlier tuning, and the number of all its trials.
+    """Read an earlier tuning: its completed trials, and its `trial_count`.
 
     Args:
         origin: its folder with trials.csv, its name or its folder in LEEWAY_HOME/tuning (a tuning on this machine), or

@@ -25,9 +25,9 @@ _END = object()
 class DataWait:
     """Measure how long a training waits for its batches.
 
-    An accelerator works on its queue while the script continues. So the script may wait for data while the accelerator
-    has work. So with an accelerator, only one of `MEASUREMENT_INTERVAL` steps is measured, with an empty queue: the
-    script waits for the accelerator before it requests the batch, and after the step.
+    An accelerator works on its queue while the script continues. If the script waits for data while the accelerator has
+    work, no time is lost. So with an accelerator, only one of `MEASUREMENT_INTERVAL` steps is measured, with an empty
+    queue: the script waits for the accelerator before it requests the batch, and after the step.
 
     Args:
         synchronize: function that waits until the accelerator has done all its work; None:
@@ -51,14 +51,14 @@ class DataWait:
                 is_measured = number % interval == 0
                 if self._synchronize and (is_measured or step_start_s is not None):
                     self._synchronize()
-                request_s = time.perf_counter()
+                request_start_s = time.perf_counter()
                 if step_start_s is not None:
-                    self._add(waited_s, request_s - step_start_s)
+                    self._add(waited_s, request_start_s - step_start_s)
                 batch = next(iterator, _END)
                 if batch is _END:
                     return
                 now_s = time.perf_counter()
-                waited_s, step_start_s = now_s - request_s, now_s if is_measured else None
+                waited_s, step_start_s = now_s - request_start_s, now_s if is_measured else None
                 number += 1
                 yield batch  # type: ignore[misc]
         finally:

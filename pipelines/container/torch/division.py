@@ -1,9 +1,9 @@
 """Divide the remaining samples of an epoch among the processes of a training and their workers.
 
 Each worker of a process gets spans of the epoch's order that follow each other, so that few blocks of the data are read
-by more than one worker. All processes have finished the same number of steps. So each process can compute the remaining
-samples without a message from the others, and a restart with another number of processes neither loses nor repeats a
-sample.
+by more than one worker. At a checkpoint, all processes have finished the same number of steps. So each process can
+compute the remaining samples without a message from the others, and a restart with another number of processes neither
+loses nor repeats a sample.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Division:
 
     @property
     def steps(self) -> int:
-        """Number of steps, the same for all processes."""
+        """Number of steps, the same for all processes. Some processes may have one sample more, in the last step."""
         return -(-(self.sample_count // self.processes) // self.batch_size)
 
     def get_spans(self, rank: int, worker: int, finished_steps: int) -> Spans:

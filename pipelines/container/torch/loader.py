@@ -55,7 +55,8 @@ class Loader:
         start_method: how workers start (fork, forkserver or spawn); None: torch's default.
 
     Raises:
-        DataError: there are more processes than parts of the channel. A retry with fewer processes can help.
+        DataError: there are more processes than parts (shards, or row groups) of the channel. A retry with fewer
+            processes can help.
         ValueError: an argument is out of range.
     """
 

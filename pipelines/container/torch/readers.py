@@ -132,10 +132,10 @@ def _return_batch(batch: Any) -> Any:
 
 
 def _ignore_signals(_: int) -> None:
-    """Ignore a stop of the job: the training decides when it ends, and its workers end with it.
+    """Ignore the signals that stop a job: the training decides when it ends, and its workers end with it.
 
-    A stop is sent to all processes of a job. A worker that ended would break the training before the training has saved
-    its last checkpoint.
+    The signals are sent to all processes of a job. A worker that ended would break the training before the
+    training has saved its last checkpoint.
     """
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.SIG_IGN)

@@ -1,4 +1,7 @@
-"""Convert the entries of a shard's samples to values and back, by the endings of their names. Nothing is unpickled."""
+"""Convert the entries of a shard's samples to values and back, by the endings of their names. Nothing is unpickled.
+
+An entry is one file of a sample: the shard has `a.jpg` and `a.cls` for the entries `jpg` and `cls` of the sample `a`.
+"""
 
 from __future__ import annotations
 

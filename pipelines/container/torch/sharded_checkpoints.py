@@ -93,7 +93,7 @@ class ShardedCheckpoints:
         self._temporary = choose_temporary_folder(self.folder) / f".{self.folder.name}.making"
         if processes.is_first_on_host:  # the folder may have files of a process that was killed
             shutil.rmtree(self._temporary, ignore_errors=True)
-        self._kept_names: list[str] = []
+        self._names_to_keep: list[str] = []
         self._timer = SaveTimer(every_s)
         processes.wait()
 
@@ -140,7 +140,7 @@ class ShardedCheckpoints:
             )
             write_marker(self.folder / name, marker, self._temporary / MARKER_FILE)
         self.processes.wait()  # until this checkpoint is complete: only then older ones are removed
-        self._kept_names = [*self._kept_names, name][-self.max_checkpoints :]
+        self._names_to_keep = [*self._names_to_keep, name][-self.max_checkpoints :]
         self._remove_other_checkpoints()
         self._timer.restart()
         return name
@@ -156,7 +156,7 @@ class ShardedCheckpoints:
             text = f"name={checkpoint.name} saved_at={checkpoint.marker.saved_at}" if checkpoint else "none"
             sys.stdout.write(f"checkpoint restored: {text}\n")
             sys.stdout.flush()
-        self._kept_names = [checkpoint.name] if checkpoint else []
+        self._names_to_keep = [checkpoint.name] if checkpoint else []
         return checkpoint
 
     def load(self, checkpoint: ShardedCheckpoint, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -211,9 +211,9 @@ class ShardedCheckpoints:
                 _write_line(f"checkpoint {name} is not complete on all hosts; trying the one before")
 
     def _list_complete_checkpoints(self) -> Iterator[ShardedCheckpoint]:
-        """Yield the complete checkpoints of this training, newest first; print why others are passed over."""
+        """Yield the complete checkpoints of this training, newest first; print why others are ignored."""
         for name in list_other_names(self.folder, self._training_digest):
-            _write_line(f"checkpoint {name} belongs to other hyperparameters or other data; it is passed over")
+            _write_line(f"checkpoint {name} belongs to other hyperparameters or other data; it is ignored")
         for name in list_names(self.folder, self._training_digest):
             try:
                 yield ShardedCheckpoint(name, verify(self.folder / name))
@@ -234,7 +234,7 @@ class ShardedCheckpoints:
         if not self.processes.is_first_on_host:
             return
         for name in list_names(self.folder, self._training_digest):
-            if name not in self._kept_names:
+            if name not in self._names_to_keep:
                 (self.folder / name / MARKER_FILE).unlink(missing_ok=True)
                 shutil.rmtree(self.folder / name, ignore_errors=True)
         shutil.rmtree(self._temporary, ignore_errors=True)

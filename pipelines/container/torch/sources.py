@@ -1,4 +1,8 @@
-"""Define what the loader needs from a channel: blocks of samples that can be read, and batches made of them."""
+"""Define what the loader needs from a channel: blocks of samples that can be read, and batches made of them.
+
+A block is what is read at once: a row group of a Parquet file, or some neighbors in a shard. The parts of a channel, by
+which the number of processes is limited, are its row groups or its shards.
+"""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ SHARD_BYTES = 64 * 2**20
 def write_shards(
     folder: Path, samples: Iterable[Mapping[str, Any]], *, prefix: str = "shard", shard_bytes: int = SHARD_BYTES
 ) -> list[Path]:
-    """Write samples as `PREFIX-000000.tar`, `PREFIX-000001.tar` ... All shards appear at the end, or none.
+    """Write samples as `PREFIX-000000.tar`, `PREFIX-000001.tar` ... They appear when all of them are written.
 
     The same samples give the same bytes.
 

@@ -28,7 +28,7 @@ def download_results(run_id: str, folder: Path) -> Path:
         client.get_run(run_id)
         if not client.list_artifacts(run_id, REPORT_FOLDER):
             message = f"the MLflow run {run_id} has no results of a tuning."
-            raise DataError(message, "Give the run of the tuning, which is the parent of those of its trials.")
+            raise DataError(message, "Give the run of the tuning itself, not that of a trial.")
         return Path(client.download_artifacts(run_id, REPORT_FOLDER, str(folder)))
     except MlflowException as error:
         if error.get_http_status_code() == 404:

@@ -51,13 +51,13 @@ class TrialResult:
     metric: str
     """Name of the objective."""
     reason: str
-    """Why the trial failed, or after which round it was pruned."""
+    """Why the trial failed, or after which round it was pruned or stopped; may be empty."""
     cost_usd: float = 0.0
     """Cost of the trial, USD; 0 on this machine."""
 
     @property
     def best_round(self) -> int | None:
-        """Number of rounds with the lowest objective; None if none was logged."""
+        """Number of rounds after which the objective was lowest; None if no objective was logged."""
         return min(self.rounds, key=lambda number: self.rounds[number], default=None)
 
     @property
@@ -131,7 +131,7 @@ def _read_trial(request: Request, number: int, trial: FrozenTrial) -> TrialResul
     pruned_at = trial.user_attrs.get("pruned_at")
     # A pruned trial may log some more rounds before its process ends.
     rounds = {count: value for count, value in objective_log.rounds.items() if not pruned_at or count <= pruned_at}
-    folds_file = trial.user_attrs.get("folds", {})  # the content of folds.json
+    folds_content = trial.user_attrs.get("folds", {})  # the content of folds.json
     return TrialResult(
         number=number,
         state=STATE_NAMES[trial.state],
@@ -139,8 +139,8 @@ def _read_trial(request: Request, number: int, trial: FrozenTrial) -> TrialResul
         rounds=rounds,
         seconds=trial.user_attrs.get("seconds", 0.0),
         parameters=dict(trial.params),
-        folds=folds_file.get("folds", []),
-        metric=folds_file.get("metric", DEFAULT_METRIC),
+        folds=folds_content.get("folds", []),
+        metric=folds_content.get("metric", DEFAULT_METRIC),
         reason=trial.user_attrs.get("reason", ""),
     )
 

@@ -85,7 +85,7 @@ def list_trials(study: optuna.Study) -> list[FrozenTrial]:
 
 
 def count_warm_trials(study: optuna.Study) -> int:
-    """Count the trials that a warm start added: Optuna's number of the first trial that this tuning started."""
+    """Count the trials that a warm start added: this is the number in Optuna of the first trial of this tuning."""
     return sum(WARM_NUMBER in trial.user_attrs for trial in study.get_trials(deepcopy=False))
 
 

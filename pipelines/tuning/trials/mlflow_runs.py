@@ -91,9 +91,9 @@ class TuningRuns:
 
     def find_missing_trials(self, count: int) -> list[int]:
         """Return which of the trials 0 to `count - 1` have no result in MLflow; [] if it does not answer."""
-        recorded: list[int] = []
-        self._call(lambda: recorded.extend(self._list_recorded_trials()))
-        return sorted(set(range(count)) - set(recorded)) if self.is_connected else []
+        recorded_numbers: list[int] = []
+        self._call(lambda: recorded_numbers.extend(self._list_recorded_trials()))
+        return sorted(set(range(count)) - set(recorded_numbers)) if self.is_connected else []
 
     def log_report(self, folder: Path) -> None:
         """Log the report, with its pictures, as an artifact of the run of the tuning."""

@@ -91,7 +91,7 @@ class ObjectiveLog:
         return self.final if self.final is not None else next(reversed(self.rounds.values()), None)
 
     def find_best_until(self, rounds: int) -> float:
-        """Return the lowest objective after each of the first `rounds` rounds."""
+        """Return the lowest objective that was logged after any of the first `rounds` rounds."""
         return min(value for number, value in self.rounds.items() if number <= rounds)
 
     def find_undefined_round(self) -> int | None:

@@ -186,12 +186,12 @@ class Tuning:
             return
         while running_trial.pending_rungs and running_trial.pending_rungs[0] <= max(objective_log.rounds, default=0):
             rung = running_trial.pending_rungs.pop(0)
-            if self._is_poor(running_trial, rung):
+            if self._report_rung(running_trial, rung):
                 running_trial.trial.set_user_attr("pruned_at", rung)
                 self._prune(running_trial, rung)
                 return
 
-    def _is_poor(self, running_trial: RunningTrial, rung: int) -> bool:
+    def _report_rung(self, running_trial: RunningTrial, rung: int) -> bool:
         """Report the best objective up to a rung to Optuna; return whether the pruner stops the trial."""
         trial = running_trial.trial
         # After a kill, the journal may have the report but not the decision.
@@ -230,8 +230,9 @@ class Tuning:
             running_trial.state, running_trial.reason = TrialState.FAIL, f"its objective was {objective}"
         else:
             running_trial.state = TrialState.COMPLETE
-            for rung in running_trial.pending_rungs:  # the trial ended before these rungs: report its best for them
-                if self._is_poor(running_trial, rung):
+            for rung in running_trial.pending_rungs:
+                # The trial ended before these rungs: report its best for them, for comparison with other trials.
+                if self._report_rung(running_trial, rung):
                     break
         return True
 

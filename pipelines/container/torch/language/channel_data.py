@@ -50,7 +50,9 @@ class ChannelData:
         return sum(document.target_count for number in numbers for document in self.sequences[number])
 
     def build_parts(self, numbers: Sequence[int]) -> list[Batch]:
-        """Return this process's share of each part of a step. Every process gets the same number of parts.
+        """Return this process's share of each part (micro-batch) of a step, of which there are at most `accumulation`.
+
+        Every process gets the same number of parts.
 
         Args:
             numbers: numbers of the step's sequences.

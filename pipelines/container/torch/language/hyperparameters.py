@@ -25,7 +25,8 @@ LIMITS: dict[str, tuple[float, float]] = {
 CHANGEABLE = ("strategy", "gradient_checkpointing", "accumulation", "log_steps", "checkpoint_s", "keep_checkpoints")
 """Hyperparameters that a resumed training may change: they decide how the model is computed, not what is computed."""
 WEIGHT_HYPERPARAMETERS = ("method", "lora_rank", "lora_targets")
-"""Hyperparameters that decide which weights a checkpoint has. If one of them differs, the training fails."""
+"""Hyperparameters that decide which weights a checkpoint has. If one of them differs from that of the checkpoint from
+which a training resumes, the training fails."""
 DEFAULT_RATES = {"lora": 2e-4, "full": 2e-5}
 """Learning rate by method, if none is given."""
 
@@ -40,11 +41,11 @@ class Hyperparameters:
             that are trained are always stored in fp32.
         strategy: `fsdp` divides the weights among the processes, `ddp` gives each process all of them. `auto` is fsdp
             for `full`, and ddp for `lora`.
-        gradient_checkpointing: whether activations are computed again in the backward pass, instead of kept.
+        gradient_checkpointing: whether activations are computed again in the backward pass, instead of stored.
         sequence_length: tokens of a sequence.
         packing: whether documents share a sequence. A document never attends to another one.
         batch_size: sequences of a step, of all processes together.
-        accumulation: number of parts of a step that are computed one after the other.
+        accumulation: number of parts (micro-batches) of a step that are computed one after the other.
         epochs: number of passes over the documents.
         learning_rate: largest learning rate; 0 for the default of the method.
         warmup_share: share of the steps in which the learning rate rises; after them it falls to 0 (half a cosine).
@@ -98,7 +99,11 @@ class Hyperparameters:
         return self.learning_rate or DEFAULT_RATES[self.method]
 
     def list_identity(self) -> dict[str, Any]:
-        """Return the hyperparameters that a checkpoint must have in common with a training that uses it."""
+        """Return the hyperparameters by which a training finds its checkpoints: one with other values is ignored.
+
+        `WEIGHT_HYPERPARAMETERS` are not among them: a checkpoint with other values of these is found, and the script
+        fails with an error instead of starting again from the base model.
+        """
         return {
             name: value for name, value in asdict(self).items() if name not in (*CHANGEABLE, *WEIGHT_HYPERPARAMETERS)
         }

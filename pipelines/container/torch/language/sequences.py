@@ -1,4 +1,4 @@
-"""Put documents into sequences of one length, and decide which sequences each step and each process computes.
+"""Put documents into sequences of equal length, and decide which sequences each step and each process computes.
 
 Several documents share a sequence. The positions of each document begin at 0. By these positions, transformers finds
 the documents, and masks the attention between them (`find_packed_sequence_indices`, transformers 5.24, with sdpa).
@@ -52,7 +52,7 @@ def pack(lengths: Sequence[int], capacity: int) -> list[list[int]]:
         For each sequence, the positions of its documents in `lengths`.
     """
     sequences: list[list[int]] = []
-    open_sequences: dict[int, list[int]] = {}  # a number of free tokens to the sequences with this number
+    open_sequences: dict[int, list[int]] = {}  # count of free tokens -> indexes of the sequences
     free_counts: list[int] = []  # the keys of open_sequences, in ascending order
     for index in sorted(range(len(lengths)), key=lambda index: (-lengths[index], index)):
         place = bisect_left(free_counts, lengths[index])
@@ -123,7 +123,7 @@ class Schedule:
         return self.epoch_steps * self.epochs
 
     def choose(self, step: int) -> list[int]:
-        """Return the numbers of the sequences of a step, counted from 0."""
+        """Return which sequences a step computes: their numbers, from 0."""
         epoch, number = divmod(step, self.epoch_steps)
         # Each pair of seed and epoch gives another number: `epochs` is at most 100,000.
         generator = torch.Generator().manual_seed(self.seed * 1_000_003 + epoch)
@@ -134,7 +134,7 @@ class Schedule:
 
 
 def divide(numbers: Sequence[int], part_count: int, rank: int, process_count: int) -> list[list[int | None]]:
-    """Return the sequences of each part of a step for one process; None stands for an empty sequence.
+    """Return the sequences of each part (micro-batch) of a step for one process; None stands for an empty sequence.
 
     All processes get parts of the same size, because processes that divide one model (FSDP) must call it equally often.
 

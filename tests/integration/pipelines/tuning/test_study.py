@@ -256,8 +256,8 @@ def test_a_warm_start_gives_the_strategy_earlier_trials(
 @pytest.mark.parametrize(
     ("space", "origin", "text"),
     [
-        ({"y": [1, 2]}, "out", "none of its 2 finished trials has values of y inside the space"),
-        ({"x": {"low": 5, "high": 6}}, "out", "none of its 2 finished trials has values of x inside the space"),
+        ({"y": [1, 2]}, "out", "none of its 2 completed trials has values of y inside the space"),
+        ({"x": {"low": 5, "high": 6}}, "out", "none of its 2 completed trials has values of x inside the space"),
         ({"x": [0, 1]}, "nowhere", "there is neither a folder with trials.csv nor a tuning of this name"),
     ],
 )

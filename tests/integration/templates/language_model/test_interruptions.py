@@ -75,7 +75,7 @@ def test_other_hyperparameters_start_anew(make_job: Any) -> None:
     interrupt(job, 1, 0, signal.SIGTERM)
     log = job.run(1, **{**NEXT, "weight_decay": 0.1})
     assert read_restored_step(log) == 0
-    assert "belongs to other hyperparameters or other data; it is passed over" in log
+    assert "belongs to other hyperparameters or other data; it is ignored" in log
 
 
 def test_changeable_hyperparameters_resume(make_job: Any) -> None:
