@@ -15,6 +15,8 @@ from pipelines.tuning.space import Space, list_grid_values
 Strategy = Literal["bayesian", "random", "grid", "hyperband"]
 """How trials are proposed. bayesian: from the results so far (tree-structured Parzen estimator); random: at random;
 grid: each point of a grid once; hyperband: as bayesian, and Hyperband stops poor trials after few rounds."""
+MAX_HOURS = 4_380
+"""Longest duration of a tuning job on SageMaker, hours: 15,768,000 s (HyperParameterTuningMaxRuntimeInSeconds)."""
 
 
 class PlanSpec(Spec):
@@ -40,7 +42,7 @@ class PlanSpec(Spec):
     """Number of days that each fold validates on."""
     seed: Annotated[int, Field(ge=0, le=2**31 - 1)] = 13
     """Seed of the proposals. With parallel 1, equal plans give equal trials."""
-    max_hours: Annotated[float, Field(gt=0)] | None = None
+    max_hours: Annotated[float, Field(gt=0, le=MAX_HOURS)] | None = None
     """Hours after which no further trial is started; null: no limit. On this machine, the time of all runs of the
     search counts, and running trials are not stopped; SageMaker stops them."""
     max_trial_s: Annotated[int, Field(ge=1, le=30 * 86_400)] = 3_600

@@ -24,6 +24,7 @@ CONTRADICTIONS: dict[str, tuple[dict[str, Any], str]] = {
         "a grid does not learn",
     ),
     "no trials": ({"trials": 0}, "trials"),
+    "more hours than SageMaker accepts": ({"max_hours": 4_381}, "max_hours"),
     "an instance type without a budget": ({"instance_type": "ml.m5.xlarge"}, "no effect without budget_usd"),
 }
 
