@@ -40,8 +40,8 @@ class Query:
     outputs: pa.Schema
     """Columns of the result after the row's position: features, then columns of the lookups' keys."""
     separate_sql: str | None = None
-    """Like `sql`, but with independent rows: each row is computed as if it were the only one. None if no such SQL is
-    known."""
+    """Like `sql`, but with independent rows: each row is computed as if it were the only one. It equals `sql` if the
+    rows of `sql` are independent already; None if no such SQL is known."""
 
     @property
     def are_rows_independent(self) -> bool:
