@@ -60,7 +60,7 @@ def _check_lookup(dataset: Dataset, lookup: Lookup) -> None:
     problems = (
         (not re.fullmatch("[a-zA-Z0-9]{1,32}", lookup.name), "has a name that is not 1 to 32 letters and digits"),
         (not lookup.features or not lookup.key, "needs features and a key"),
-        (unknown_features, f"has {', '.join(unknown_features)}, which features= of the dataset does not name"),
+        (unknown_features, f"has {', '.join(unknown_features)}, which is not in `features` of the dataset"),
         (repeated_features, f"has {', '.join(repeated_features)}, which another lookup has, too"),
         (
             invalid_names,

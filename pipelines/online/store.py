@@ -52,7 +52,7 @@ class OnlineStore:
         Raises:
             SpecError: neither AWS nor drydock is configured. A retry cannot help.
         """
-        require_configuration()
+        require_store_configuration()
         return cls()
 
     def read(self, identifiers: Identifiers) -> dict[tuple[str, str], Record]:
@@ -121,18 +121,18 @@ class OnlineStore:
         return ""
 
 
-def require_configuration() -> None:
+def require_store_configuration() -> None:
     """Check that an online store is configured.
 
     Raises:
         SpecError: neither AWS nor drydock is configured. A retry cannot help.
     """
-    if not is_configured():
+    if not is_store_configured():
         hint = "Set AWS_DEFAULT_REGION and credentials; for drydock, AWS_ENDPOINT_URL, too."
         raise SpecError("no online store is configured: there is no AWS region.", hint)
 
 
-def is_configured() -> bool:
+def is_store_configured() -> bool:
     """Return whether an AWS region is configured, without which no service of AWS or drydock can be called."""
     return bool(boto3.Session().region_name)
 

@@ -25,7 +25,7 @@ from pipelines.serving.served_model import ServedModel
 from pipelines.system.log import log
 
 BODY_TIMEOUT_S = 60.0
-"""Longest time in which the body of a request must arrive, seconds."""
+"""Longest time that the body of a request may take to arrive, seconds."""
 MAX_PENDING_REQUESTS = 64
 """Largest number of requests that are read or scored at a time. Their bodies take at most 384 MiB together."""
 ID_HEADERS = (INFERENCE_ID, "x-request-id")

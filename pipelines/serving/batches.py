@@ -80,7 +80,7 @@ def score_batch(
     """
     ranges = list(batch.list_ranges())
     if len(ranges) > 1 and model.can_score_together:
-        with suppress(Exception):  # below, each request is scored alone, so that only the wrong ones fail
+        with suppress(Exception):  # then each request is scored alone, below, so that only the wrong ones fail
             scores = model.score(batch.rows, lookup_result)
             return [
                 RequestScores(scores[begin : begin + count], _count_lookups(lookup_result, begin, count))
@@ -104,7 +104,7 @@ def _group_requests(
             errors[number] = error
             continue
         can_be_merged = rows.count <= MAX_BATCH_ROWS and model.row_features.can_merge(rows)
-        group_key: Hashable = rows.columns if can_be_merged else number
+        group_key: Hashable = rows.columns if can_be_merged else number  # the number: a group of one request
         group = newest_groups.get(group_key)
         if group is None or sum(other_rows.count for other_rows in group.values()) + rows.count > MAX_BATCH_ROWS:
             group = newest_groups[group_key] = {}
@@ -115,7 +115,7 @@ def _group_requests(
 
 def _compute_group(model: ServedModel, group: dict[int, CheckedRows], errors: dict[int, Exception]) -> Iterator[Batch]:
     if len(group) > 1:
-        with suppress(Exception):  # below, each request is computed alone, so that only the wrong ones fail
+        with suppress(Exception):  # then each request is computed alone, below, so that only the wrong ones fail
             rows = model.row_features.compute_together(list(group.values()))
             yield Batch(list(group), [checked_rows.count for checked_rows in group.values()], rows)
             return

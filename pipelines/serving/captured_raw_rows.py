@@ -22,7 +22,7 @@ from pipelines.serving.captured_requests import CapturedRequest
 
 
 class CapturedRawRows:
-    """Compute the features of captured raw rows of one version. Looked-up values are taken from the endpoint's answer.
+    """Computes the features of captured raw rows of one version. Looked-up values are taken from the endpoint's answer.
 
     Args:
         load: returns the compiled features of the version; None if the version has none. Called once, for the first

@@ -159,7 +159,7 @@ def _list_folder_lines(location: str, folder: str) -> Iterator[bytes]:
         raise DataError(f"{location} is neither an s3:// URI nor a folder.", "Give the endpoint's DestinationS3Uri.")
     for path in sorted(Path(location, folder).rglob("*.jsonl")):
         with path.open("rb") as file:
-            yield from _limit_lines(file)
+            yield from _filter_lines(file)
 
 
 def _list_s3_lines(location: str, folder: str) -> Iterator[bytes]:
@@ -170,10 +170,11 @@ def _list_s3_lines(location: str, folder: str) -> Iterator[bytes]:
     for page in client.get_paginator("list_objects_v2").paginate(Bucket=uri.netloc, Prefix=prefix):
         for item in page.get("Contents", ()):
             body = client.get_object(Bucket=uri.netloc, Key=item["Key"])["Body"]
-            yield from _limit_lines(body.iter_lines(chunk_size=1 << 20))
+            yield from _filter_lines(body.iter_lines(chunk_size=1 << 20))
 
 
-def _limit_lines(lines: Any) -> Iterator[bytes]:
+def _filter_lines(lines: Any) -> Iterator[bytes]:
+    """Yield the lines that are neither blank nor too long."""
     for line in lines:
         if line.strip() and len(line) <= MAX_LINE_BYTES:
             yield line

@@ -100,13 +100,14 @@ def _compile_query(dataset: Dataset, row_schema: pa.Schema, lookups: Sequence[Lo
         for lookup in lookups
         for name, arrow_type in find_key_types(dataset, lookup, row_schema).items()
     }
-    # The row's number becomes the first key column, so that the features have the order of the request.
+    # With the row's position in the key, `compute_columns` checks that the dataset's `features` does not drop it. The
+    # results are sorted by it.
     dataset_with_position = replace(dataset, key=(POSITION, *dataset.key))
     schema = pa.schema([pa.field(POSITION, pa.int32()), *row_schema])
     table = compute_columns(dataset_with_position, ibis.table(ibis.Schema.from_pyarrow(schema), name=ROWS))
     defaults = _build_earlier_defaults(dataset)
     feature_columns = [defaults.get(name, select_feature(dataset, table, name)) for name in computed_names]
-    features = _select_instead_of_drop(table.select(POSITION, *feature_columns, *select_keys(table, key_types)))
+    features = _replace_drops(table.select(POSITION, *feature_columns, *select_keys(table, key_types)))
     needed_columns = frozenset[str]().union(*(find_columns(features[name]) for name in features.columns))
     if lookups:  # the age of a looked-up value is measured from the beginning of the row's partition
         needed_columns |= {"date", HOUR_COLUMN} if dataset.partition == "hour" else {"date"}
@@ -124,13 +125,16 @@ def _compile_query(dataset: Dataset, row_schema: pa.Schema, lookups: Sequence[Lo
 
 
 def _build_earlier_defaults(dataset: Dataset) -> dict[str, ibis.Value]:
-    """Return the defaults of the features from earlier partitions. Requests get them: they have none."""
+    """Return the defaults of the features that are looked up in earlier partitions.
+
+    Without the online store, a request gets these defaults, because it has no rows of earlier partitions.
+    """
     lookups = list_lookups_of_earlier_partitions(dataset)
     return {name: build_default(dataset, lookup, name).name(name) for lookup in lookups for name in lookup.features}
 
 
-def _select_instead_of_drop(table: ibis.Table) -> ibis.Table:
-    """Return the expression with a selection of the remaining columns in place of each drop of columns.
+def _replace_drops(table: ibis.Table) -> ibis.Table:
+    """Return the expression, in which each drop of columns is replaced by a selection of the remaining columns.
 
     ibis 12 writes dropped columns in the order of a set, which differs from process to process. Without this
     replacement, equal features would have different SQL, and their packages different digests.

@@ -105,7 +105,7 @@ def delete_unused_resources(
     Args:
         sagemaker: client of SageMaker.
         endpoint: name of the endpoint.
-        keep: names that are not deleted.
+        keep: names of resources that are in use, so that they are not deleted.
         before: only resources that were created before this moment are deleted, because a deployment that has just
             begun may need newer ones; None: resources of any age are deleted.
 

@@ -95,7 +95,7 @@ class OnlineRows:
         """Write key, features and score of each row to a Parquet file. A key may be in several rows.
 
         Args:
-            requests: what `read_requests` yields.
+            requests: captured requests; None for a captured line that could not be read.
             path: file to write.
         """
         counts = RequestCounts()
@@ -186,7 +186,7 @@ def _parse_answers(answers: Sequence[str]) -> Any:
 def find_request_days(dataset: Dataset, partition: Partition, first: dt.date | None, last: dt.date | None) -> Days:
     """Return the days whose requests are read: by default the days of the partition, and the day before it.
 
-    On the day before, rows may be scored a day ahead.
+    The day before is read, too, because a row may be scored a day ahead.
 
     Raises:
         SpecError: the dataset has no label, the partition does not have the unit of the dataset's partitions, or the

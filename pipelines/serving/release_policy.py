@@ -84,7 +84,7 @@ class ReleasePolicy(Spec):
 
     @model_validator(mode="after")
     def _check_release(self) -> Self:
-        """Refuse a release that cannot end, and alarms that CloudWatch refuses or that a broken canary cannot raise.
+        """Refuse a release that takes too long, and alarms that CloudWatch refuses or a broken canary cannot raise.
 
         The command `check` ignores these errors, as it ignores those of `needs`: params.yaml may have only some of the
         fields.
@@ -140,6 +140,6 @@ class ReleasePolicy(Spec):
         return self.model_dump(include=names)
 
     def build_release(self) -> dict[str, Any]:
-        """Return the fields of the policy by name; a serverless endpoint is released at once."""
+        """Return the fields of the policy by name. A serverless endpoint has the values of `RELEASE_AT_ONCE`."""
         values = self.model_dump(include=set(ReleasePolicy.model_fields))
         return values if self.serverless_memory_mb is None else {**values, **RELEASE_AT_ONCE}

@@ -21,7 +21,7 @@ from pipelines.container.serving.tables import BadRequest, parse_table
 from pipelines.dataset import Dataset
 from pipelines.errors import DataError, SpecError
 from pipelines.lake import Lake
-from pipelines.online.store import is_configured, require_configuration
+from pipelines.online.store import is_store_configured, require_store_configuration
 from pipelines.registry.artifacts import open_package, read_package_features
 from pipelines.registry.scorer import load_table_scorer
 from pipelines.registry.versions import CHAMPION, Registry
@@ -34,7 +34,7 @@ from pipelines.system.log import log
 LOOKUP_THREADS = 8
 """Largest number of requests whose lookups are in progress at a time."""
 TIME_CHARS = {"hour": len("2013-01-31T05"), "day": len("2013-01-31"), "month": len("2013-01")}
-"""Maps each unit of partitions to the length of a partition's name: so many characters of its ISO time."""
+"""Maps each unit of partitions to the length of a partition's name, which is the start of the ISO time of its begin."""
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,8 @@ def open_model(
         record_to: folder in which features and scores of requests are recorded; None: they are not recorded.
 
     Raises:
-        SpecError: the dataset has no label or a wrong lookup, or `has_lookups` is impossible. A retry cannot help.
+        SpecError: the dataset has no label or a wrong lookup; or `has_lookups` is true, but there are no lookups or no
+            online store is configured. A retry cannot help.
         DataError: there is no such version, its files are not those that were judged, or its features cannot be
             computed. A retry cannot help.
         ServiceError: MLflow or the lake's catalog does not answer. A retry can help.
@@ -165,7 +166,7 @@ def _compile(dataset: Dataset, title: str, has_lookups: bool | None) -> Compiled
     if not dataset.label:
         raise SpecError(f"the dataset {dataset.name} has no label: there is nothing to predict.")
     if has_lookups is None:
-        has_lookups = bool(dataset.lookups) and is_configured()
+        has_lookups = bool(dataset.lookups) and is_store_configured()
     compiled_features = compile_features(dataset, Lake.open().read_schema(dataset.table), has_lookups=has_lookups)
     log.info("%s was registered without compiled features: those of the present code are used", title)
     return compiled_features
@@ -178,11 +179,11 @@ def _require_features(compiled_features: CompiledFeatures, title: str, names: It
 
 
 def _open_lookups(compiled_features: CompiledFeatures, title: str, *, has_lookups: bool | None) -> LookupReader | None:
-    if has_lookups is False or (has_lookups is None and not (compiled_features.lookups and is_configured())):
+    if has_lookups is False or (has_lookups is None and not (compiled_features.lookups and is_store_configured())):
         return None
     if not compiled_features.lookups:
         raise SpecError(f"{title} was registered without lookups.", "Declare them: docs/how-to/serving.md.")
-    require_configuration()
+    require_store_configuration()
     store = OnlineRecords(LOOKUP_TIMEOUT_S, attempts=1, connections=LOOKUP_THREADS)
     return LookupReader(compiled_features.lookups, compiled_features.features, store)
 

@@ -1,4 +1,4 @@
-"""Run an ASGI app behind uvicorn until a signal ends it."""
+"""Run an ASGI app with uvicorn until a signal ends it."""
 
 from __future__ import annotations
 

@@ -53,7 +53,11 @@ class Endpoint:
 
 
 class Endpoints:
-    """The endpoints of the region AWS_DEFAULT_REGION, at AWS_ENDPOINT_URL if that is set."""
+    """The endpoints of the region AWS_DEFAULT_REGION, at AWS_ENDPOINT_URL if that is set.
+
+    Raises:
+        SpecError: no AWS region is configured. A retry cannot help.
+    """
 
     def __init__(self) -> None:
         if not boto3.Session().region_name:
@@ -188,7 +192,8 @@ class Endpoints:
     def are_all_requests_counted(self, endpoint: Endpoint) -> bool:
         """Return whether the metrics of an endpoint's variants count all its requests.
 
-        Requests to inference components have metrics of their own. The variants of such an endpoint have no model.
+        Requests to inference components have metrics of their own. The variants of an endpoint with such components
+        have no model.
         """
         variants = self._list_configured_variants(endpoint)
         return bool(variants) and all(variant.get("ModelName") for variant in variants)
@@ -232,7 +237,7 @@ def _require_model(endpoint: Endpoint, model: str) -> None:
 
 
 def require_known_endpoint(state: State, model: str, endpoint: str) -> None:
-    """Check that an endpoint that does not exist may have existed, so that a misspelled name is reported as an error.
+    """Check that the model had, or could have had, an endpoint that does not exist: a misspelled name is an error.
 
     Args:
         state: the model's state.

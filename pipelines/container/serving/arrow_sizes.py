@@ -1,7 +1,8 @@
 """Compute the size of the batches of an Arrow stream after decompression, without decompressing them.
 
-A stream of some kilobytes can expand to gigabytes. pyarrow decompresses a whole batch at once, so the sizes are read
-from Arrow's metadata, which are flatbuffers (Arrow's format/Message.fbs).
+A stream of some kilobytes can expand to gigabytes, and pyarrow decompresses a whole batch at once. So the sizes are
+read first: each compressed buffer begins with its size after decompression. Arrow's metadata, which are flatbuffers
+(Arrow's format/Message.fbs), say where the buffers are.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ def sum_expanded_bytes(stream: bytes) -> int:
     """Return the number of bytes that all buffers of an Arrow stream have after decompression.
 
     Raises:
-        ValueError: the stream is not an Arrow stream.
+        ValueError: the stream is not an Arrow stream, or it is damaged.
     """
     try:
         messages = iter(pa.ipc.MessageReader.open_stream(stream))
@@ -54,7 +55,7 @@ def _sum_message_bytes(metadata: Any, body: Any) -> int:
 
 
 def _read_expanded_size(body: Any, offset: int, length: int) -> int:
-    """Return the size of a buffer after decompression. The first 8 bytes have this size; -1: it is not compressed."""
+    """Return the size of a buffer after decompression: its first 8 bytes. They are -1 if it is not compressed."""
     if length == 0:
         return 0
     if offset < 0:

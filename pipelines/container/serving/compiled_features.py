@@ -1,4 +1,4 @@
-"""Format and parse compiled features: a JSON file of a version's package that says how raw rows become features.
+"""Format and parse compiled features: a JSON file in a model version's package that says how raw rows become features.
 
 The file is written when the version is registered.
 """
@@ -40,8 +40,8 @@ class Query:
     outputs: pa.Schema
     """Columns of the result after the row's position: features, then columns of the lookups' keys."""
     separate_sql: str | None = None
-    """Like `sql`, but with independent rows: each row is computed as if it were the only one. None if no such SQL is
-    known."""
+    """Like `sql`, but with independent rows: each row is computed as if it were the only one. It equals `sql` if the
+    rows of `sql` are independent already; None if no such SQL is known."""
 
     @property
     def are_rows_independent(self) -> bool:
@@ -120,7 +120,7 @@ def parse_compiled_features(text: str) -> CompiledFeatures:
     try:
         values = json.loads(text)
         if (number := values.pop("format")) not in FORMATS:
-            raise ValueError(f"its format is {number}, and {FORMAT} is known: deploy with the code that registered it")
+            raise ValueError(f"its format is {number}, not {FORMAT} or older: deploy with the code that registered it")
         lookup_query = values["lookup_query"]
         return CompiledFeatures(
             **{
@@ -136,7 +136,10 @@ def parse_compiled_features(text: str) -> CompiledFeatures:
 
 
 def read_compiled_features(package: Path) -> CompiledFeatures | None:
-    """Read the compiled features of a checked package; None for a version that was registered without them.
+    """Read the compiled features of a package; None for a version that was registered without them.
+
+    Args:
+        package: folder of the package, whose files were checked.
 
     Raises:
         ValueError: the file is damaged or too large, or has another version of the format. A retry cannot help.

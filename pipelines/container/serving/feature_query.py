@@ -14,11 +14,11 @@ from pipelines.container.serving.tables import BadRequest
 ROWS = "request_rows"
 """View of the rows, which the SQL reads."""
 POSITION = "leeway.position"
-"""Column with the number of a row in its request: the features have the order of the request."""
+"""Column with the position of a row in its request. The SQL sorts the features by it."""
 ONE_ROW, MANY_ROWS, INDEPENDENT_ROWS = "one_row", "many_rows", "independent_rows"
 """Names of the prepared statements: for one row, for many rows of one request, and for rows of several requests."""
 MEMORY_LIMIT = "1GiB"
-"""Largest memory of DuckDB, which must not write to the disk instead."""
+"""Largest memory of DuckDB. A query that needs more fails, because `connect` forbids temporary files."""
 
 
 class FeatureError(RuntimeError):
@@ -46,9 +46,9 @@ def connect() -> duckdb.DuckDBPyConnection:
 class FeatureQuery:
     """A compiled query on a connection. Only one thread may use the object.
 
-    All statements are prepared, because DuckDB takes longer to plan the expression than to run it on a few rows. The
-    values of a single row are passed as arguments. Many rows are passed as an Arrow table, which the statement reads at
-    each execution.
+    All statements are prepared, because DuckDB takes longer to plan the SQL than to run it on a few rows. The values of
+    a single row are passed as arguments, if they can be written as SQL literals. Other rows are passed as an Arrow
+    table, which the statement reads at each execution.
 
     Args:
         query: the compiled query.
@@ -81,7 +81,7 @@ class FeatureQuery:
 
         Raises:
             BadRequest: the features cannot be computed from these values, such as a number that is too large.
-            FeatureError: the expression drops or repeats rows.
+            FeatureError: the query drops or repeats rows. A retry cannot help.
         """
         if count == 1 and self._has_literals(values):
             return self._run(lambda: self._compute_one_row(values), count)
@@ -95,10 +95,10 @@ class FeatureQuery:
         """
         return self._run(lambda: self._compute_many_rows(INDEPENDENT_ROWS, values, count), count)
 
-    def _run(self, compute: Callable[[], pa.Table], count: int) -> pa.Table:
-        """Return the result of the argument `compute`, which must have `count` rows. Errors: see method `compute`."""
+    def _run(self, execute: Callable[[], pa.Table], count: int) -> pa.Table:
+        """Return the result of `execute`, after a check that it has `count` rows. Errors: see `compute`."""
         try:
-            features = compute()
+            features = execute()
         except duckdb.DataError as error:  # for example, a difference of years that does not fit into 32 bits
             raise BadRequest(f"the features cannot be computed from these rows: {error}") from None
         if features.num_rows != count:

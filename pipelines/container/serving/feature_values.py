@@ -1,4 +1,4 @@
-"""Check the values of rows of features: each has the type that the model's signature names for its feature."""
+"""Check that each value in rows of features has the type that the model's signature gives to its feature."""
 
 from __future__ import annotations
 

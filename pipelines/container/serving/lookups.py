@@ -1,4 +1,4 @@
-"""Look up the features that one request does not have; use their defaults where there is no current value."""
+"""Look up in the online store the features that a request does not have; use defaults where it has no valid value."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ class LookupReader:
 def _find_outcome(lookup: CompiledLookup, record: Record | None, partition_start: dt.datetime) -> Outcome:
     if record is None:
         return Outcome.MISSING
-    # The event time is the beginning of the value's partition, plus some milliseconds.
+    # `pipelines.online.materialize` sets the event time: the beginning of the value's partition, plus milliseconds.
     age = partition_start - record.event_time
     if lookup.is_of_earlier_partition and age <= dt.timedelta(0):
         return Outcome.TOO_NEW

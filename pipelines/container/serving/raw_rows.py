@@ -32,7 +32,7 @@ class RawRows:
 
     Args:
         row_schema: schema of the published rows.
-        key: columns of the key, which must not be missing.
+        key: columns of the key: if a row has one, its value must not be missing.
         known_later: columns that are known only after the prediction: no row may have them.
         required: columns that the features are computed from: each row must have them.
         optional: other columns whose values are returned, too, if all rows have them.
@@ -83,7 +83,7 @@ class RawRows:
     def _convert_value(self, name: str, value: Any, number: int, is_text: bool) -> Any:
         if value is None or (is_text and value == ""):
             if name in self._key:
-                raise BadRequest(f"row {number}, column {name}: a column of the key must not be missing")
+                raise BadRequest(f"row {number}, column {name}: a value of the key must not be missing")
             return None
         rule = self._rules[name]
         try:

@@ -65,7 +65,7 @@ class RowFeatures:
         compiled: how rows become features.
         connection: a connection that `feature_query.connect` opened, and that only this object uses.
         lookups: looks up features; None if all are computed from the rows.
-        has_keys: whether the results also have the key and the partition of the rows, where the rows have the columns.
+        has_keys: whether the results also have those columns of the key and the partition that all rows have.
 
     Raises:
         duckdb.Error: DuckDB cannot run the compiled SQL. A retry cannot help.
@@ -97,7 +97,7 @@ class RowFeatures:
 
         Raises:
             BadRequest: the request is wrong; a retry cannot help.
-            FeatureError: the features drop or repeat rows; a retry cannot help.
+            FeatureError: the query drops or repeats rows; a retry cannot help.
         """
         return self.compute_checked_rows(self.check(table))
 
@@ -117,7 +117,7 @@ class RowFeatures:
 
         Raises:
             BadRequest: the request is wrong; a retry cannot help.
-            FeatureError: the features drop or repeat rows; a retry cannot help.
+            FeatureError: the query drops or repeats rows; a retry cannot help.
         """
         return self._add_key(rows, self._query.compute(rows.values, rows.count))
 
@@ -137,7 +137,7 @@ class RowFeatures:
 
         Raises:
             BadRequest: the features of one of the requests cannot be computed; a retry cannot help.
-            FeatureError: the features drop or repeat rows; a retry cannot help.
+            FeatureError: the query drops or repeats rows; a retry cannot help.
         """
         values = {
             name: list(chain.from_iterable(rows.values[name] for rows in requests)) for name in requests[0].values
@@ -178,7 +178,9 @@ class RowFeatures:
         return self.join(rows, self.lookups.warm_up(rows.table) if self.lookups else None, names)
 
     def is_raw(self, table: Table) -> bool:
-        """Return whether a request has raw rows, and not rows of features. The names of its columns decide.
+        """Return whether a request has raw rows, and not rows of features.
+
+        The content type says it or, if it does not, the names of the columns. Both kinds of rows may have the key.
 
         Raises:
             BadRequest: some columns are only features and others only raw columns, or the names fit both and the values
@@ -197,7 +199,7 @@ class RowFeatures:
                 f"({_list_names(raw_names)}): send every feature of the model, or raw rows"
             )
         if feature_names or raw_names or not features <= names:
-            # Rows that lack a feature, and have no column of features alone, are raw rows.
+            # Rows that lack a feature, and have no column that can only be a feature, are raw rows.
             return bool(raw_names) or not feature_names
         if changed_features := compiled_features.changed_features:
             raise BadRequest(

@@ -22,8 +22,8 @@ USER_AGENT = "leeway"
 class StoreConnection:
     """Sends requests of the configured account and region, without retries. Threads may share it.
 
-    As for boto3's clients, the environment and AWS's files of configuration say which address, region, credentials,
-    proxy and certificates are used.
+    As for boto3's clients, the environment and AWS's configuration files say which address, region, credentials, proxy
+    and certificates are used.
 
     Args:
         timeout_s: longest time to connect, and to wait for each answer, seconds.

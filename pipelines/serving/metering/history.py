@@ -1,4 +1,4 @@
-"""Read from the models' histories which configuration each endpoint of Leeway had, and when."""
+"""Read from the table `lifecycle_events` which configuration each endpoint of Leeway had, and when."""
 
 from __future__ import annotations
 
@@ -98,7 +98,11 @@ def get_endpoint(event: Event) -> tuple[str, str]:
 def find_endpoint_project(project: str, model: str) -> str:
     """Return the project that pays for an endpoint: `project` or, if this is empty, the one in the model's parameters.
 
-    If `project` is empty and the code of this project has no such model, return "".
+    Return "" if `project` is empty, and the project folder of this process has models, but not this one.
+
+    Args:
+        project: the project in the event or the tag of the endpoint; empty if there is none.
+        model: registered model that the endpoint serves.
 
     Raises:
         SpecError: the parameters are not valid. A retry cannot help.

@@ -13,7 +13,7 @@ from pipelines.costs.prices import find_price, find_serverless_price
 from pipelines.errors import DataError
 from pipelines.serving.metering.history import get_endpoint, read_deployments
 from pipelines.serving.metering.observation import Observer
-from pipelines.serving.metering.unmetered_periods import UnmeteredPeriod, UnmeteredPeriodFinder, apply_correction
+from pipelines.serving.metering.unmetered_periods import UnmeteredPeriod, UnmeteredPeriodFinder, add_missing_change
 from pipelines.serving.metering.variant_use import Times
 from pipelines.system.log import log
 
@@ -77,7 +77,7 @@ def _build_rows(
     fleet, count, other_times = period.fleet, period.instance_count, _list_other_times(period, periods)
     price = find_price(fleet.instance_type, fleet.region, "Hosting")
     is_scaled = observer.is_scaled(fleet) if period.is_running else None
-    changes = apply_correction(period, observer.read_changes(fleet.endpoint, fleet.variant))
+    changes = add_missing_change(period, observer.read_changes(fleet.endpoint, fleet.variant))
     for begin, end in split_by_day(period.begin, period.end):
         usage = compute_instance_usage(begin, end, count, changes)
         # The last hour is not over: its requests are counted in the next row.

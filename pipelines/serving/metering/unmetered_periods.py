@@ -34,8 +34,8 @@ class UnmeteredPeriod:
     """Whether the fleet still runs at the end."""
     is_replaced: bool = False
     """Whether the fleet ended because another fleet of the endpoint replaced it."""
-    correction: CountChange | None = None
-    """Number of instances now, and the moment of the endpoint's last change; None if the number is not known."""
+    last_change: CountChange | None = None
+    """Moment of the endpoint's last change, and the number of instances now; None if the number is not known."""
 
 
 class UnmeteredPeriodFinder:
@@ -63,7 +63,10 @@ class UnmeteredPeriodFinder:
         self._live_periods = {item.fleet.key: (item, self._make_live_period(item)) for item in live_fleets}
 
     def find(self) -> list[UnmeteredPeriod]:
-        """Return the periods of all fleets. If a fleet ended at its last metering, its period has no length."""
+        """Return the periods of all fleets.
+
+        If a fleet ended at its last metering, its period has no length. Its row in the ledger says that it ended.
+        """
         live_periods = [period for _, period in self._live_periods.values() if period.begin < period.end]
         return [*live_periods, *self._find_ended_periods()]
 
@@ -79,8 +82,9 @@ class UnmeteredPeriodFinder:
             if _have_same_endpoint(key, live.fleet.key) and row["end"] > begin
         ]:  # the endpoint was metered before this fleet ran: a configuration may be created long before it is used
             begin = max(metered_ends)
-        correction = None if live.count is None else CountChange(live.changed_at, live.count)
-        return UnmeteredPeriod(live.fleet, begin, max(begin, self._now), count, is_running=True, correction=correction)
+        last_change = None if live.count is None else CountChange(live.changed_at, live.count)
+        end = max(begin, self._now)
+        return UnmeteredPeriod(live.fleet, begin, end, count, is_running=True, last_change=last_change)
 
     def _find_ended_periods(self) -> Iterator[UnmeteredPeriod]:
         for key, row in self._last_rows.items():
@@ -94,7 +98,7 @@ class UnmeteredPeriodFinder:
                 yield replace(period, end=item.end, is_replaced=item.is_replaced) if item.end else self._set_end(period)
 
     def _is_still_running(self, key: Key, moment: dt.datetime) -> bool:
-        """Return whether the fleet that ran at a moment is the one that exists now, not an earlier one with its key."""
+        """Return whether the fleet that ran at a moment still exists. A later fleet may have the same key."""
         live = self._live_periods.get(key)
         return live is not None and live[0].begin <= moment
 
@@ -127,15 +131,15 @@ def _have_same_endpoint(key: Key, other_key: Key) -> bool:
     return key[:2] == other_key[:2]  # region and endpoint
 
 
-def apply_correction(period: UnmeteredPeriod, changes: Iterable[CountChange]) -> list[CountChange]:
-    """Return the changes of a fleet in its period. One is added if they do not give the present number of instances.
+def add_missing_change(period: UnmeteredPeriod, changes: Iterable[CountChange]) -> list[CountChange]:
+    """Return the changes of a fleet in its period. One is added if they do not lead to the present number of instances.
 
-    This is so after a change by hand, which is not a scaling activity. The added change has the time of the endpoint's
+    They do not after a change by hand, which is not a scaling activity. The added change has the time of the endpoint's
     last change.
     """
     inner_changes = sorted((item for item in changes if period.begin < item.at <= period.end), key=lambda item: item.at)
-    correction, initial_change = period.correction, CountChange(period.begin, period.instance_count)
-    last_change = inner_changes[-1] if inner_changes else initial_change
-    if correction is None or correction.count == last_change.count:
+    last_change, initial_change = period.last_change, CountChange(period.begin, period.instance_count)
+    newest_change = inner_changes[-1] if inner_changes else initial_change
+    if last_change is None or last_change.count == newest_change.count:
         return inner_changes
-    return [*inner_changes, CountChange(min(max(correction.at, last_change.at), period.end), correction.count)]
+    return [*inner_changes, CountChange(min(max(last_change.at, newest_change.at), period.end), last_change.count)]

@@ -39,7 +39,7 @@ def read_variant_use(
 
     Returns:
         Maps columns of the ledger (cpu_peak, cpu_mean, memory_peak ...) to percent. A resource without values is left
-        out. `observed_h` are the hours for which the utilization of the CPU is known.
+        out. `observed_h` is the number of hours for which the utilization of the CPU is known.
 
     Raises:
         botocore.exceptions.ClientError, botocore.exceptions.BotoCoreError: CloudWatch does not answer, or refuses the

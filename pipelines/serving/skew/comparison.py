@@ -41,13 +41,13 @@ class Verdict(NamedTuple):
 
     outcome: Outcome
     reason: str
-    """Why the outcome is not `ok`, in one line."""
+    """Why the outcome is not `ok`, in one line; empty if it is."""
 
 
 def find_skew(lake: Lake, dataset: Dataset, partition: Partition, request_rows: pa.Table, scorer: Scorer) -> Skew:
     """Compare rows of requests with the features and scores that the lake's rows of a partition have.
 
-    Two missing values are equal. Other values are equal if they have the same bits.
+    Two missing values are equal. All other values are compared exactly, without a tolerance.
 
     Args:
         lake: lake with the published rows.

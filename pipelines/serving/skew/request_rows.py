@@ -86,5 +86,5 @@ def format_stored_scores(rows: pa.Table) -> list[str]:
 
 
 def name_key_column(name: str) -> str:
-    """Return the name of a key's column."""
+    """Return the name that a column of the key has in a table."""
     return f"leeway.key.{name}"

@@ -131,7 +131,7 @@ def read_history(
 
 
 def _build_stored_skew(rows: Iterable[Mapping[str, Any]]) -> StoredSkew:
-    features = sorted(rows, key=lambda row: str(row["name"]))
-    different_shares = {row["name"]: row["share"] for row in features if row["different_rows"]}
+    sorted_rows = sorted(rows, key=lambda row: str(row["name"]))
+    different_shares = {row["name"]: row["share"] for row in sorted_rows if row["different_rows"]}
     fields = [name for name in StoredSkew._fields if name != "different_shares"]
-    return StoredSkew(**{name: features[0][name] for name in fields}, different_shares=different_shares)
+    return StoredSkew(**{name: sorted_rows[0][name] for name in fields}, different_shares=different_shares)

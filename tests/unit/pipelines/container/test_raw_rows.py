@@ -135,7 +135,7 @@ def test_a_day_of_raw_rows_has_the_scores_of_its_features(
     ("change", "message"),
     [
         ({"distance": "far"}, r"row 2, column distance: 'far' is not a whole number \(int32\)"),
-        ({"date": None}, "row 2, column date: a column of the key must not be missing"),
+        ({"date": None}, "row 2, column date: a value of the key must not be missing"),
         ({"gate": 4}, "row 2 has unknown columns: gate"),
         ({"arr_delay": 4}, "row 2 has columns that are not known before the prediction: arr_delay"),
         (

@@ -22,7 +22,7 @@ from pipelines.online.declarations import name_group, require_lookups
         ({"name": "by hour"}, "the lookup 'by hour' of flights has a name that is not"),
         ({"features": {}}, "needs features and a key"),
         ({"key": ()}, "needs features and a key"),
-        ({"features": {"speed": 1}}, "has speed, which features= of the dataset does not name"),
+        ({"features": {"speed": 1}}, "has speed, which is not in `features` of the dataset"),
         ({"key": ("date", "weather_temp")}, "has the key weather_temp, which is a looked-up feature"),
         ({"max_age": dt.timedelta(-1)}, "has a negative max_age"),
         ({"features": {"departures_hour": "many"}}, "has a default that does not fit the kind of departures_hour"),

@@ -88,7 +88,7 @@ def test_classes_and_quantiles_are_objects(make_client: Any, rows: Any) -> None:
         ({"dest": "\ud800"}, "row 2, column dest: .* is not a text"),
         ({"date": "yesterday"}, r"row 2, column date: 'yesterday' is not a date \(YYYY-MM-DD\)"),
         ({"date": "2013-02-30"}, "row 2, column date: '2013-02-30' is not a date"),
-        ({"date": None}, "row 2, column date: a column of the key must not be missing"),
+        ({"date": None}, "row 2, column date: a value of the key must not be missing"),
         ({"scheduled_at": "2013-02-01T10:00:00"}, "row 2, column scheduled_at: .* is not a time with an offset"),
         ({"gate": 4}, "row 2 has unknown columns: gate. The columns of a row are date, carrier"),
         ({"arr_delay": 4, "gate": 4}, "row 2 has columns that are not known before the prediction: arr_delay"),

@@ -61,7 +61,7 @@ def test_a_file_has_all_types_and_bits(file: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"format": 4}, "its format is 4, and 3 is known"),
+        ({"format": 4}, "its format is 4, not 3 or older"),
         ({"query": None}, "cannot be read"),
         ({"color": "red"}, "cannot be read: .*color"),
         ({"row_schema": [["a", "int32", "AAAA"]]}, "cannot be read"),

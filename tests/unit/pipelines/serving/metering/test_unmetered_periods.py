@@ -9,7 +9,7 @@ from pipelines.costs.endpoints.fleets import CountChange, Fleet
 from pipelines.registry.lifecycle import Event, Kind
 from pipelines.serving.metering import history
 from pipelines.serving.metering.observation import LiveFleet
-from pipelines.serving.metering.unmetered_periods import UnmeteredPeriod, UnmeteredPeriodFinder, apply_correction
+from pipelines.serving.metering.unmetered_periods import UnmeteredPeriod, UnmeteredPeriodFinder, add_missing_change
 
 REGION = "us-east-1"
 
@@ -143,7 +143,7 @@ def test_events_of_earlier_versions_of_leeway_name_no_instances() -> None:
 
 
 @pytest.mark.parametrize(
-    ("correction", "changes", "expected"),
+    ("last_change", "changes", "expected"),
     [
         (None, [(2, 3)], [(2, 3)]),
         ((1, 1), [], []),
@@ -154,10 +154,10 @@ def test_events_of_earlier_versions_of_leeway_name_no_instances() -> None:
         ((3, 2), [(2, 2), (-1, 7), (5, 9)], [(2, 2)]),
     ],
 )
-def test_number_of_instances_is_corrected_to_the_present_one(correction: Any, changes: list, expected: list) -> None:
-    present = CountChange(at(correction[0]), correction[1]) if correction else None
-    period = UnmeteredPeriod(make_fleet(), at(0), at(4), 1, is_running=True, correction=present)
-    result = apply_correction(period, [CountChange(at(hours), count) for hours, count in changes])
+def test_number_of_instances_is_corrected_to_the_present_one(last_change: Any, changes: list, expected: list) -> None:
+    present = CountChange(at(last_change[0]), last_change[1]) if last_change else None
+    period = UnmeteredPeriod(make_fleet(), at(0), at(4), 1, is_running=True, last_change=present)
+    result = add_missing_change(period, [CountChange(at(hours), count) for hours, count in changes])
     assert [((item.at - at(0)).total_seconds() / 3_600, item.count) for item in result] == expected
 
 
