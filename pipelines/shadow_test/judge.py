@@ -32,7 +32,7 @@ class Judgement:
     scores: tuple[Scores, Scores] | None
     """Scores of the champion and of the challenger; None if no request was compared."""
     labelled_rows: int
-    """Rows whose labels are published."""
+    """Number of rows whose labels are published."""
 
 
 def judge(lake: Lake, dataset: Dataset, evidence: Evidence, limits: ShadowLimits) -> Judgement:
@@ -40,7 +40,8 @@ def judge(lake: Lake, dataset: Dataset, evidence: Evidence, limits: ShadowLimits
 
     Raises:
         SpecError: a comparison names a metric that models of this task do not have. A retry cannot help.
-        DataError: the key lacks the column `group_by`. A retry cannot help.
+        DataError: the classes of both versions cannot be compared, or the dataset's key lacks the column that
+            `group_by` names. A retry cannot help.
     """
     pairs = evidence.pairs
     checks = [
