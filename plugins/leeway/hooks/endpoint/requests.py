@@ -1,4 +1,4 @@
-"""Build the requests to AWS that create, configure, update and alarm an endpoint.
+"""Build the requests to AWS for an endpoint: its model, configuration, update and alarms.
 
 The names of models and configurations are derived from their content: equal contents have equal names. The argument
 `policy` comes from the result of the step `serving`: section `serving` of the parameters
