@@ -93,7 +93,7 @@ def find_metric(dataset: Dataset, name: str) -> tuple[str, Metric]:
     metrics = METRICS[dataset.task]
     name = name or next(iter(metrics))
     if name not in metrics:
-        message = f"an A/B test of a {dataset.task} model cannot compare {name!r}, which is not a mean over rows."
+        message = f"an A/B test of a {dataset.task} model has no metric {name!r}: its metrics are means over rows."
         raise SpecError(message, f"Choose {' or '.join(metrics)}.")
     return name, metrics[name]
 

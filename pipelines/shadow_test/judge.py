@@ -60,6 +60,7 @@ def judge(lake: Lake, dataset: Dataset, evidence: Evidence, limits: ShadowLimits
     labelled_checks = labelled_rows.check_labelled_rows(dataset, scores, labels, limits) if labels else []
     count = len(labels.positions) if labels else 0
     if not labelled_checks:
-        reason = f"{count} of {len(pairs.champion)} rows have published labels: nothing is compared with labels"
+        counts = f"{count} of {len(pairs.champion)} rows have published labels"
+        reason = f"{counts}, which are too few or all equal: nothing is compared with labels"
         labelled_checks = [report_value("rows with labels", reason, float(count))]
     return Judgement([*checks, *labelled_checks], scores, count)

@@ -43,7 +43,7 @@ class PairedTimes:
         """What the pairs are, in the plural."""
         return "requests" if self.weights is None else "minutes"
 
-    def count_needed(self, statistic: str) -> int:
+    def get_min_pairs(self, statistic: str) -> int:
         """Return the smallest number of pairs from which an interval of the statistic is computed."""
         if self.weights is not None:
             return MIN_MINUTES

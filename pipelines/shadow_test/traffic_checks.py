@@ -58,11 +58,11 @@ def check_latency(
     checks = [
         _check_increase(f"increase of the {name} ({statistic}), ms", times, limits)
         for name, times in samples.items()
-        if len(times.champion) >= times.count_needed(statistic)
+        if len(times.champion) >= times.get_min_pairs(statistic)
     ]
     if not checks:
         counts = (
-            f"{len(times.champion)} of {times.count_needed(statistic)} {times.unit}" for times in samples.values()
+            f"{len(times.champion)} of {times.get_min_pairs(statistic)} {times.unit}" for times in samples.values()
         )
         name = f"increase of the latency ({statistic}), ms"
         checks = [_build_undecided_check(name, f"too few times of both versions: {' and '.join(counts)}")]

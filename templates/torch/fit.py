@@ -104,6 +104,7 @@ class Training:
             args.checkpoint_dir, identity, processes, args.keep_checkpoints, args.checkpoint_s
         )
         self.state: dict[str, Any] = {"epoch": 0, "row": 0, "updates": 0, "loss": 0.0}
+        """Present epoch, its rows so far, all updates so far, and the sum of the losses of the epoch's rows."""
 
     def run(self) -> Model | None:
         """Train, and return the model; None on all processes but the first.

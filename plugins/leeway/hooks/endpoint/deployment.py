@@ -26,7 +26,7 @@ from leeway.hooks.endpoint.requests import (
     build_alarm_requests,
     build_deployment_tag,
     build_endpoint_tags,
-    build_update,
+    build_traffic_fields,
     is_serverless,
 )
 from leeway.hooks.endpoint.wait import CHANGING_STATES, DeploymentEvent, DeploymentWait, get_pending_config
@@ -166,7 +166,7 @@ class Deployment:
         request = {
             "EndpointName": self.client.name,
             "EndpointConfigName": self.release.config_name,
-            **build_update(self.client.name, self.release.policy),
+            **build_traffic_fields(self.client.name, self.release.policy),
         }
         self.log.info("endpoint %s serves configuration %s", self.client.name, endpoint["EndpointConfigName"])
         modification_time = get_modification_time(endpoint)
