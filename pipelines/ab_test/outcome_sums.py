@@ -18,8 +18,8 @@ from pipelines.lake import Lake, connect
 from pipelines.system.duckdb_session import quote_identifier
 
 EPS = "2.220446049250313e-16"
-"""Smallest probability of which the logarithm is taken; it replaces smaller ones. The log loss of the evaluation uses
-the same value."""
+"""Smallest probability in a log loss. It replaces smaller ones, because the logarithm of 0 is infinite. The log loss of
+the evaluation uses the same value."""
 
 
 class Metric(NamedTuple):
@@ -93,7 +93,7 @@ def find_metric(dataset: Dataset, name: str) -> tuple[str, Metric]:
     metrics = METRICS[dataset.task]
     name = name or next(iter(metrics))
     if name not in metrics:
-        message = f"an A/B test of a {dataset.task} model cannot compare {name!r}, which is not a mean over rows."
+        message = f"an A/B test of a {dataset.task} model has no metric {name!r}: its metrics are means over rows."
         raise SpecError(message, f"Choose {' or '.join(metrics)}.")
     return name, metrics[name]
 
@@ -152,7 +152,7 @@ def sum_outcomes(
         is_online: see `create_outcomes_view`.
 
     Raises:
-        DataError: there are no outcomes of a version. A retry can help when labels are known.
+        DataError: a version has no outcomes. A retry can help once labels of its rows are known.
     """
     key = ", ".join(map(quote_identifier, dataset.key))
     with connect() as connection, create_outcomes_view(connection, lake, dataset, days, is_online):
@@ -174,10 +174,11 @@ def _check_row_counts(model: str, versions: Sequence[str], row_counts: Sequence[
     for version, count in zip(versions, row_counts, strict=True):
         if not count:
             message = f"{model} version {version} has no outcomes on these days."
-            raise DataError(message, "Score the days with it, then run `outcomes`.")
+            hint = "Score the days with it, then run `outcomes`. With --online, run `collect` instead."
+            raise DataError(message, hint)
 
 
 def _build_sample(sums: Sequence[tuple[Any, ...]], name: str, days: Sequence[dt.date]) -> DailySums:
-    """Build the sums of one version from rows of version, day, count, sum and sum of squares; other days have zeros."""
+    """Build a version's sums from rows (version, day, count, sum, sum of squares); a day without rows has zeros."""
     sums_by_day = {day: values for version, day, *values in sums if version == name}
     return DailySums(*np.array([sums_by_day.get(day, (0, 0.0, 0.0)) for day in days], dtype=float).T)

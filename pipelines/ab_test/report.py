@@ -12,7 +12,7 @@ from pipelines.evaluation.statistics.sequential import Difference, estimate_diff
 from pipelines.pages.drawing import CANDIDATE_COLOR, REFERENCE_COLOR, plt, save_figure
 
 MIN_DAYS, MIN_ROWS = 14, 100
-"""Smallest number of days of a test, and of rows of each version, from which the test is decided. The intervals are
+"""Smallest number of days of a test, and of rows of each version, with which a test can be decided. The intervals are
 asymptotic, and fewer days do not show how days differ."""
 
 

@@ -32,7 +32,7 @@ class Judgement:
     scores: tuple[Scores, Scores] | None
     """Scores of the champion and of the challenger; None if no request was compared."""
     labelled_rows: int
-    """Rows whose labels are published."""
+    """Number of rows whose labels are published."""
 
 
 def judge(lake: Lake, dataset: Dataset, evidence: Evidence, limits: ShadowLimits) -> Judgement:
@@ -40,7 +40,8 @@ def judge(lake: Lake, dataset: Dataset, evidence: Evidence, limits: ShadowLimits
 
     Raises:
         SpecError: a comparison names a metric that models of this task do not have. A retry cannot help.
-        DataError: the key lacks the column `group_by`. A retry cannot help.
+        DataError: the classes of both versions cannot be compared, or the dataset's key lacks the column that
+            `group_by` names. A retry cannot help.
     """
     pairs = evidence.pairs
     checks = [
@@ -59,6 +60,7 @@ def judge(lake: Lake, dataset: Dataset, evidence: Evidence, limits: ShadowLimits
     labelled_checks = labelled_rows.check_labelled_rows(dataset, scores, labels, limits) if labels else []
     count = len(labels.positions) if labels else 0
     if not labelled_checks:
-        reason = f"{count} of {len(pairs.champion)} rows have published labels: nothing is compared with labels"
+        counts = f"{count} of {len(pairs.champion)} rows have published labels"
+        reason = f"{counts}, which are too few or all equal: nothing is compared with labels"
         labelled_checks = [report_value("rows with labels", reason, float(count))]
     return Judgement([*checks, *labelled_checks], scores, count)

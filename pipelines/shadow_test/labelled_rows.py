@@ -1,4 +1,4 @@
-"""Compare both versions on the rows whose labels are published, by the paired statistics of the gate."""
+"""Compare both versions on the rows whose labels are published, with the paired statistics of the gate."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from pipelines.system.duckdb_session import quote_identifier
 POSITION = "leeway.position"
 """Column with the number of a row among the pairs."""
 MAX_DAYS = dt.timedelta(days=62)
-"""Labels are read for rows of at most this time before the newest row."""
+"""Labels are read for the day of the newest row, and for at most this time before it."""
 # If a row was requested several times, only its last request is used: repetitions are no additional evidence.
 _LABELS_SQL = """
 SELECT key_rows.{position}, labels.label FROM key_rows JOIN ({labels}) AS labels USING ({key})
@@ -80,7 +80,7 @@ def read_labels(lake: Lake, dataset: Dataset, pairs: Pairs, period: Period) -> L
 def check_labelled_rows(
     dataset: Dataset, scores: tuple[Scores, Scores], labels: Labels, limits: ShadowLimits
 ) -> list[Check]:
-    """Compare the challenger with the champion on the rows with labels; no checks if there are too few of them.
+    """Compare the challenger with the champion on the rows with labels.
 
     Args:
         dataset: dataset of the rows.
@@ -88,9 +88,12 @@ def check_labelled_rows(
         labels: labels of some of these rows.
         limits: of these, `comparisons`, `alpha`, `group_by` and `min_labelled_rows` are used.
 
+    Returns:
+        The checks; none if there are too few rows with labels, or if all their labels are equal.
+
     Raises:
         SpecError: a comparison names a metric that models of this task do not have. A retry cannot help.
-        DataError: the key lacks the column `group_by`. A retry cannot help.
+        DataError: the dataset's key lacks the column that `group_by` names. A retry cannot help.
     """
     holdout = _build_holdout(dataset, scores, labels)
     if holdout is None or len(holdout.label) < limits.min_labelled_rows:
@@ -130,7 +133,10 @@ def _find_days(key_rows: pa.Table, period: Period) -> tuple[dt.date, dt.date]:
 
 
 def _build_holdout(dataset: Dataset, scores: tuple[Scores, Scores], labels: Labels) -> Holdout | None:
-    """Return the rows with labels, and both versions' scores; None if all labels are equal."""
+    """Return the rows with labels, and both versions' scores; None if all labels are equal.
+
+    A row whose label is none of the models' classes is left out.
+    """
     champion, challenger = (_select_rows(version_scores, labels.positions) for version_scores in scores)
     classes = [str(name) for name in champion] if isinstance(champion, pd.DataFrame) else []
     label, keys = labels.values, labels.keys

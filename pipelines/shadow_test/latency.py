@@ -3,8 +3,9 @@
 A pair has the times of both versions for the same request, or for the same minute. Times that follow each other are
 related: a busy moment slows down many requests, of both versions. So the pairs are cut, in the order of time, into
 blocks, and the blocks are the units of the gate's estimate for groups of related rows (`estimate_by_groups`). With 20
-blocks, each end of the interval missed the true difference in 3 to 6 % of simulated shadows at an alpha of 5 %: 1,000
-and 8,000 requests, average, median and p99, log-normal times with load that lasts (autocorrelation 0.9) and rare peaks.
+blocks and an alpha of 5 %, each end of the interval missed the true difference in 3 to 6 % of simulated shadows. These
+had 1,000 or 8,000 requests, log-normal times, lasting load (autocorrelation 0.9) and rare peaks; the statistics were
+average, median and p99.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class PairedTimes:
         """What the pairs are, in the plural."""
         return "requests" if self.weights is None else "minutes"
 
-    def count_needed(self, statistic: str) -> int:
+    def get_min_pairs(self, statistic: str) -> int:
         """Return the smallest number of pairs from which an interval of the statistic is computed."""
         if self.weights is not None:
             return MIN_MINUTES

@@ -45,6 +45,6 @@ class ShadowLimits(Spec):
     the gate's defaults for the task."""
     group_by: str = ""
     """Column of the key whose values are groups of related rows in these comparisons, such as date. Empty: rows are
-    independent. With groups, a shadow of few days decides nothing."""
+    independent. If the groups are days, a shadow of few days decides nothing."""
     min_labelled_rows: Count = 500
     """Smallest number of rows with published labels. With fewer, there are no checks with labels."""

@@ -1,8 +1,8 @@
-"""Pair the requests that both variants of an endpoint answered, by their bodies.
+"""Pair the answers of both variants of an endpoint to the same request. Requests are compared by their bodies.
 
 Data capture gives each record its own event id, and only some clients send an inference id. But the copy that the
 shadow variant gets has the same bytes as the request. If a body was sent several times, its answers are paired in the
-order of the files. The order has no effect on the result, because equal rows have equal scores.
+order of the files. The order has no effect on the compared scores, because equal rows have equal scores.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class ShadowScores(NamedTuple):
     """Scores of the requests that the shadow variant answered."""
 
     answers_by_body: Mapping[bytes, deque[ShadowAnswer]]
-    """Maps the digest of each request to its answers."""
+    """Maps the digest of each request to the shadow variant's answers to it."""
     lines: int
     """Number of captured lines of the shadow variant, including lines without scores."""
 
@@ -98,8 +98,8 @@ class Pairs:
         if not champion.columns.intersection(challenger.columns).size:
             class_names = [", ".join(sorted(frame.columns)[:5]) for frame in (champion, challenger)]
             raise DataError(
-                f"the champion's scores have the classes {class_names[0]}, the other version's {class_names[1]}: "
-                "none is equal."
+                f"the champion's scores have the classes {class_names[0]}, and the challenger's have {class_names[1]}: "
+                "no class is the same."
             )
         classes = sorted({*champion.columns, *challenger.columns})
         return champion.reindex(columns=classes, fill_value=0.0), challenger.reindex(columns=classes, fill_value=0.0)

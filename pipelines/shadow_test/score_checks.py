@@ -60,7 +60,10 @@ def check_drift(champion: Scores, challenger: Scores, limits: ShadowLimits) -> C
     assert effect is not None and p_value is not None, "both samples have rows"
     is_over, is_significant = effect > limits.max_psi, p_value < limits.alpha
     outcome = PASSED if not is_over else FAILED if is_significant else UNDECIDED
-    requirement = f"{'but must be' if is_over else 'as required:'} at most {limits.max_psi:g}"
+    if outcome == UNDECIDED:
+        requirement = f"which is above {limits.max_psi:g}, but not significant at {limits.alpha:g}"
+    else:
+        requirement = f"{'as required:' if outcome == PASSED else 'but must be'} at most {limits.max_psi:g}"
     ks = f", KS distance {findings['ks'].effect:.3g}" if "ks" in findings else ""
     reason = f"{name} is {effect:.4g} (p = {p_value:.3g}{ks}), {requirement}"
     return Check(name=name, value=effect, bound=limits.max_psi, outcome=outcome, reason=reason)  # type: ignore[arg-type]

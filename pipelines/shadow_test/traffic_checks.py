@@ -42,12 +42,13 @@ def check_latency(
 ) -> list[Check]:
     """Check the increase of the latency, by requests and by minutes, and report CloudWatch's statistics.
 
-    The time of the scores is compared request by request, if the answers of both versions contain it. The whole latency
-    is compared minute by minute, from CloudWatch. If neither comparison has enough pairs, there is one
+    The time that a version needs to compute the scores is compared request by request, if both answers contain it. The
+    whole latency is compared minute by minute, from CloudWatch. If neither comparison has enough pairs, there is one
     undecided check.
 
     Args:
-        requests: times of the scores of the requests that both versions answered with their times.
+        requests: for each request for which both answers contain it, the time that each version needed to compute the
+            scores.
         champion: CloudWatch's metrics of the champion.
         challenger: CloudWatch's metrics of the challenger.
         limits: the limits.
@@ -57,11 +58,11 @@ def check_latency(
     checks = [
         _check_increase(f"increase of the {name} ({statistic}), ms", times, limits)
         for name, times in samples.items()
-        if len(times.champion) >= times.count_needed(statistic)
+        if len(times.champion) >= times.get_min_pairs(statistic)
     ]
     if not checks:
         counts = (
-            f"{len(times.champion)} {times.unit} of {times.count_needed(statistic)}" for times in samples.values()
+            f"{len(times.champion)} of {times.get_min_pairs(statistic)} {times.unit}" for times in samples.values()
         )
         name = f"increase of the latency ({statistic}), ms"
         checks = [_build_undecided_check(name, f"too few times of both versions: {' and '.join(counts)}")]

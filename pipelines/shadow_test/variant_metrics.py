@@ -17,14 +17,12 @@ MAX_PERIOD_S = 86_400
 """Longest period of a statistic, seconds: CloudWatch has no percentiles of longer periods."""
 STATISTICS = ("Average", "p50", "p99")
 """Statistics of the latency, as `VariantMetrics` has them."""
-
-
 MAX_POINTS = 1_440
 """Largest number of data points in one response of CloudWatch."""
 
 
 class LatencyPoint(NamedTuple):
-    """A statistic of the latency in a minute; in a long shadow, in a few minutes."""
+    """A statistic of the latency in a minute, or in several minutes if the shadow is longer than a day."""
 
     value: float
     """Milliseconds."""
@@ -34,11 +32,11 @@ class LatencyPoint(NamedTuple):
 
 @dataclass(frozen=True)
 class VariantMetrics:
-    """Requests, errors and latency of a variant in the time of a shadow."""
+    """Requests, errors and latency of a variant during a shadow."""
 
     invocations: int
     errors: int
-    """Invocations that were answered with a 4XX or 5XX error, or not in time."""
+    """Number of invocations that were answered with a 4XX or 5XX error, or not in time."""
     latency_ms: dict[str, float]
     """Maps each statistic to the model's latency, milliseconds; empty without invocations."""
     latency_by_time: dict[str, dict[dt.datetime, LatencyPoint]] = field(default_factory=dict)

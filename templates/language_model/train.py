@@ -1,4 +1,4 @@
-"""Fine-tune a language model with LoRA or as a whole: a SageMaker script-mode script for one or several hosts.
+"""Fine-tune a language model, with LoRA or all its weights: a SageMaker script-mode script for one or several hosts.
 
 Reads SM_CHANNEL_MODEL (a model folder in the format of Hugging Face), SM_CHANNEL_TRAIN and, if there is one,
 SM_CHANNEL_VALIDATION (JSON lines). Writes the adapter or the model to SM_MODEL_DIR, and the record of the training to
@@ -47,9 +47,9 @@ try:
     from pipelines.container.torch.processes import Processes, format_failure, join_processes
     from pipelines.container.torch.sharded_checkpoints import ShardedCheckpoints
     from pipelines.container.torch.training_state import apply_state, collect_state, collect_weights
-except ImportError as missing:
+except ImportError as error:
     hint = "use a PyTorch image with this script's requirements.txt, or pip install 'leeway[language]'"
-    sys.exit(report_failure(f"{missing.msg}: {hint}."))
+    sys.exit(report_failure(f"{error.msg}: {hint}."))
 
 
 class FineTuning:
@@ -115,7 +115,7 @@ class FineTuning:
         return tracker
 
     def _find_flops(self) -> tuple[float, float]:
-        """Return the model's operations for a token, and the GPU's peak of operations a second; 0: unknown."""
+        """Return the FLOP of the training for each token, and the GPU's peak in FLOP/s; 0: unknown."""
         if self.processes.device.type != "cuda":
             return 0.0, 0.0
         parameters = sum(weight.numel() for weight in self.model.parameters())
@@ -160,7 +160,7 @@ class FineTuning:
             yield sequences, self.data.build_parts(sequences)
 
     def _run_step(self, step: int, sequences: Sequence[int], parts: Sequence[Batch]) -> None:
-        """Change the weights by the sequences of a step.
+        """Update the weights with the sequences of a step.
 
         Args:
             step: number of the step, from 0.
@@ -199,7 +199,7 @@ class FineTuning:
         return cross_entropy(logits, batch.targets.flatten(), reduction="sum")
 
     def _check_loss(self, step: int) -> None:
-        """Fail on all processes if a loss is not a number, before a checkpoint is saved."""
+        """Fail on all processes if the loss of one is not a finite number, before a checkpoint is saved."""
         (is_wrong,) = self.processes.reduce_max(not math.isfinite(self.progress.loss))
         if is_wrong:
             raise DataError(f"the loss is not a number in step {step}.", "Lower learning_rate, or use precision=fp32.")

@@ -41,8 +41,6 @@ always fp32."""
 SCORES_FILE, SAMPLE_ROWS = "scores.parquet", 1_000
 """Output file with the scores of the first `SAMPLE_ROWS` validation rows. The gate compares them with the scores of the
 served model."""
-
-
 Batch = tuple[Tensor, Tensor, Tensor]
 """Numbers, codes and labels of some rows."""
 
@@ -70,7 +68,8 @@ class Rows:
 class Training:
     """Train the network update by update, save checkpoints, and report the metrics of each epoch to the tracker.
 
-    All processes make the same decisions, because each decision uses the numbers of all processes.
+    All processes make the same decisions, because each decision uses the numbers of all processes. A checkpoint is
+    restored only if its training had the same `identity`: the data and the hyperparameters, see `train.list_inputs`.
     """
 
     def __init__(
@@ -105,13 +104,14 @@ class Training:
             args.checkpoint_dir, identity, processes, args.keep_checkpoints, args.checkpoint_s
         )
         self.state: dict[str, Any] = {"epoch": 0, "row": 0, "updates": 0, "loss": 0.0}
+        """Present epoch, its rows so far, all updates so far, and the sum of the losses of the epoch's rows."""
 
     def run(self) -> Model | None:
         """Train, and return the model; None on all processes but the first.
 
         Raises:
             Stopped: a signal requested a stop; all updates so far are in a checkpoint.
-            DataError: the loss or the gradient is not a number. A retry cannot help.
+            DataError: the loss or the gradient is not a finite number. A retry cannot help.
         """
         self._restore()
         self.stop_signal.defer()  # from here on, a stop waits for the end of an update
@@ -128,9 +128,9 @@ class Training:
         """Train on the remaining rows of an epoch, and report the metrics of the epoch."""
         state = self.state
         order = self._draw_order(state["epoch"])
-        for rows, batches in self.data_wait.watch(self._read_updates(order)):
-            state["loss"] += self._update(rows, batches)
-            state["row"] += sum(rows)
+        for row_counts, batches in self.data_wait.watch(self._read_updates(order)):
+            state["loss"] += self._update(row_counts, batches)
+            state["row"] += sum(row_counts)
             state["updates"] += 1
             if state["row"] < len(order):
                 self._save_or_stop()
@@ -152,15 +152,15 @@ class Training:
             shares = [self.rows.select(batch[processes.rank :: processes.count]) for batch in batches]
             yield list(map(len, batches)), shares
 
-    def _update(self, rows: list[int], batches: list[Batch]) -> float:
+    def _update(self, row_counts: list[int], batches: list[Batch]) -> float:
         """Update the weights once; return the sum of the losses of the rows of all processes.
 
         Args:
-            rows: number of rows of each batch, on all processes together.
+            row_counts: number of rows of each batch, on all processes together.
             batches: this process's share of each batch.
 
         Raises:
-            DataError: the loss or the gradient is not a number.
+            DataError: the loss or the gradient is not a finite number.
         """
         processes, loss_sum = self.processes, torch.zeros((), device=self.processes.device)
         for number, (numbers, codes, labels) in enumerate(batches, 1):
@@ -168,7 +168,7 @@ class Training:
                 loss = compute_loss(self.inputs.task, self._compute_output(numbers, codes), labels)
                 # DDP and FSDP average the gradients of the processes. The factor `processes.count` turns this average
                 # into the sum; the division turns the sum into the mean of the update's rows.
-                self.scaler.scale(loss * (processes.count / sum(rows))).backward()
+                self.scaler.scale(loss * (processes.count / sum(row_counts))).backward()
             loss_sum += loss.detach()
         self.scaler.unscale_(self.optimizer)
         gradient = nn.utils.clip_grad_norm_(self.model.parameters(), self.args.max_gradient or math.inf)
@@ -180,7 +180,7 @@ class Training:
         return total
 
     def _check_numbers(self, loss: float, gradient: float) -> None:
-        """Check loss and gradient before they change a weight, so that no checkpoint has a weight that is no number."""
+        """Check loss and gradient before they change a weight, so that all weights in checkpoints are finite."""
         # With fp16, a gradient may overflow; the scaler then skips the update, and lowers its scale.
         is_gradient_wrong = not math.isfinite(gradient) and not self.scaler.is_enabled()
         if not math.isfinite(loss) or is_gradient_wrong:

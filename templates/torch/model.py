@@ -134,7 +134,10 @@ class Inputs:
 
 
 class Network(nn.Module):
-    """Embeddings of the categories, then hidden layers. Rows are normalized alone, so any division of a batch works."""
+    """Embeddings of the categories, then hidden layers.
+
+    The normalization uses the values of one row only, so a batch can be divided among processes in any way.
+    """
 
     def __init__(self, inputs: Inputs) -> None:
         super().__init__()

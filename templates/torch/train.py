@@ -33,6 +33,7 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
         InvalidInput: a hyperparameter is unknown, or its value is wrong.
     """
     parser = Parser(description="Trains a network.", allow_abbrev=False)
+    # Whole numbers from 0, whole numbers from 1, and numbers from 0.
     parse_count, parse_positive, parse_amount = map(make_number_parser, (int, int, float), (0, 1, 0))
     add: Callable[..., Any] = parser.add_argument
     add("--strategy", choices=("ddp", "fsdp"), default="ddp", help="fsdp shards weights and optimizer state")

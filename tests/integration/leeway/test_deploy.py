@@ -362,7 +362,7 @@ def test_update_that_another_process_began_first_is_followed_by_this_one(
 
 def test_model_that_does_not_load_leaves_nothing_or_the_old_version(drydock, project, deploy, endpoint, until, capsys):
     (project / "versions/2").write_text("crash")
-    with pytest.raises(AirflowFailException, match=r"nothing of it is left: .*the weights are missing") as error:
+    with pytest.raises(AirflowFailException, match=r"the endpoint was deleted: .*the weights are missing") as error:
         deploy(version="2")
     assert "\n" not in str(error.value)
     assert "loading version 2" in capsys.readouterr().out, "the task's log has the end of the endpoint's log"

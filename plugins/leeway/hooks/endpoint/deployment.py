@@ -26,7 +26,7 @@ from leeway.hooks.endpoint.requests import (
     build_alarm_requests,
     build_deployment_tag,
     build_endpoint_tags,
-    build_update,
+    build_traffic_fields,
     is_serverless,
 )
 from leeway.hooks.endpoint.wait import CHANGING_STATES, DeploymentEvent, DeploymentWait, get_pending_config
@@ -114,11 +114,11 @@ class Deployment:
         tags = self.client.read_own_tags(endpoint)
         if endpoint["EndpointStatus"] in CHANGING_STATES:
             return self._attach(endpoint)
-        name, tag = self.release.deployment_tag, tags.get(DEPLOYMENT_TAG, "")
+        own_tag, tag = self.release.deployment_tag, tags.get(DEPLOYMENT_TAG, "")
         if endpoint["EndpointStatus"] == "InService" and endpoint["EndpointConfigName"] == self.release.config_name:
             return self._finish(endpoint, tags)
         is_own_event = event and event["config_name"] == self.release.config_name
-        if is_own_event or has_begun(tag, name, self.release.max_tries, endpoint):
+        if is_own_event or has_begun(tag, own_tag, self.release.max_tries, endpoint):
             raise self._handle_failure(endpoint)
         if endpoint["EndpointStatus"] == "Failed":
             self.log.info("endpoint %s is Failed: deleting it, then creating it again", self.client.name)
@@ -127,7 +127,10 @@ class Deployment:
         return self._begin_update(endpoint)
 
     def _check_event(self, event: DeploymentEvent, endpoint: Endpoint | None) -> None:
-        """Raise an error if the wait ended before the deployment did, or if the deployment was refused."""
+        """Raise an error if the request was refused, the endpoint was deleted, or the deployment has not ended.
+
+        After a refusal, also delete what the release created; see `_discard`.
+        """
         name, is_own_config = self.client.name, event["config_name"] == self.release.config_name
         if event["cause"] == "refused":
             self._discard(endpoint)
@@ -157,13 +160,13 @@ class Deployment:
             name, reason = next(iter(raised_alarms.items()))
             raise AirflowException(
                 f"alarm {name} is in the state ALARM already, and would roll the deployment back at once: {reason} "
-                "Wait, give serving={'rollback': False}, or roll the endpoint back."
+                "Wait, set serving={'rollback': False}, or roll the endpoint back."
             )
         self._prepare()
         request = {
             "EndpointName": self.client.name,
             "EndpointConfigName": self.release.config_name,
-            **build_update(self.client.name, self.release.policy),
+            **build_traffic_fields(self.client.name, self.release.policy),
         }
         self.log.info("endpoint %s serves configuration %s", self.client.name, endpoint["EndpointConfigName"])
         modification_time = get_modification_time(endpoint)
@@ -250,7 +253,7 @@ class Deployment:
         self._record("deployment_failed", reason_text, causes)
         is_serving = endpoint["EndpointStatus"] == "InService"
         self._discard(endpoint if is_serving else None)
-        endpoint_state = "the endpoint serves what it served before" if is_serving else "nothing of it is left"
+        endpoint_state = "the endpoint serves what it served before" if is_serving else "the endpoint was deleted"
         version = f"version {release.version} of {release.model}"
         text = f"{version} was not deployed to endpoint {name}, and {endpoint_state}: {reason_text}"
         error = failures.make_deployment_error(text, reason)

@@ -59,7 +59,9 @@ def get_deployment_name(value: str) -> str:
 
 
 def has_begun(value: str, name: str, max_tries: int, endpoint: Mapping[str, Any]) -> bool:
-    """Return whether the tag says that a deployment has begun. A failure before the task's last clear is ignored.
+    """Return whether the tag says that a deployment has begun, also if it has failed since then.
+
+    A failure before the task's last clear is ignored.
 
     An announced deployment has begun if the endpoint was modified since the announcement. That conclusion is wrong if,
     just after the announcement, something else modified the endpoint and the process was killed: then a failure is

@@ -48,7 +48,11 @@ def describe_rollback(reason: str, causes: Sequence[str], alarm_reasons: Mapping
 
 
 def make_deployment_error(text: str, reason: str) -> AirflowException:
-    """Return the error of a deployment that failed; a retry can help only if SageMaker failed or had no machines."""
+    """Return the error of a failed deployment.
+
+    It is an AirflowException if a retry can help, because SageMaker failed or had no capacity; otherwise, it is an
+    AirflowFailException.
+    """
     is_temporary = any(temporary_text in reason for temporary_text in TEMPORARY_TEXTS)
     return (AirflowException if is_temporary else AirflowFailException)(text)
 

@@ -1,4 +1,4 @@
-"""Build the requests to AWS that create, configure, update and alarm an endpoint.
+"""Build the requests to AWS for an endpoint: its model, configuration, update and alarms.
 
 The names of models and configurations are derived from their content: equal contents have equal names. The argument
 `policy` comes from the result of the step `serving`: section `serving` of the parameters
@@ -107,7 +107,7 @@ def build_deployment_tag(config_name: str, task: Mapping[str, Any]) -> str:
     return f"{config_name}/{hashlib.sha256(repr(sorted(task.items())).encode()).hexdigest()[:12]}"
 
 
-def build_update(endpoint: str, policy: Policy) -> dict[str, Any]:
+def build_traffic_fields(endpoint: str, policy: Policy) -> dict[str, Any]:
     """Build the part of the request to UpdateEndpoint that says how traffic moves.
 
     It is empty for a serverless endpoint: SageMaker has deployment guardrails only for instances.

@@ -145,7 +145,8 @@ class ShadowRun:
         """Return the wait for the change of the endpoint that is in progress: this shadow's, or another one."""
         pending_config = get_pending_config(endpoint)
         self.log.info(
-            "endpoint %s is %s with %s", self.client.name, endpoint["EndpointStatus"], pending_config or "itself"
+            "endpoint %s is %s (new configuration: %s): waiting for the end of this change",
+            *(self.client.name, endpoint["EndpointStatus"], pending_config or "none"),
         )
         if pending_config != config_name:
             return replace(self.wait_template, config_name="", tag="")

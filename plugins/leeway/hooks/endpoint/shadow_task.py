@@ -81,7 +81,7 @@ class ShadowTask(DeployTask):
         return super()._build_spec() | {name: value for name, value in fields.items() if value not in (None, "")}
 
     def _find_champion(self, client: EndpointClient, choice: Mapping[str, Any]) -> tuple[str, str]:
-        """Return the version that the endpoint serves, and why the shadow is skipped; empty if it is not."""
+        """Return the version that the endpoint serves, and why the shadow is skipped; no reason: it is not."""
         if not choice["policy"]["shadow_minutes"]:
             return "", "shadow_minutes is 0"
         if choice["is_rollback"]:
@@ -90,11 +90,10 @@ class ShadowTask(DeployTask):
         if endpoint is None:
             return "", f"there is no endpoint {client.name} yet"
         champion = client.read_own_tags(endpoint).get(VERSION_TAG, "")
-        if champion in ("", choice["version"]):
-            return (
-                champion,
-                f"endpoint {client.name} serves {f'version {champion}' if champion else 'no version'} already",
-            )
+        if not champion:
+            return "", f"endpoint {client.name} has no tag {VERSION_TAG}, which names the version that it serves"
+        if champion == choice["version"]:
+            return champion, f"endpoint {client.name} serves version {champion} already"
         return champion, ""
 
     def _build_skipped_result(self, choice: Mapping[str, Any], champion: str, reason: str) -> dict[str, Any]:

@@ -90,18 +90,18 @@ class _EndpointMonitor:
         wait, tag = self.wait, await self._read_tag(sagemaker, endpoint)
         has_own_tag = bool(wait.tag) and tag == wait.tag
         if get_modification_time(endpoint) == wait.modification and not has_own_tag:
-            return await self._announce(sagemaker, endpoint)
+            return await self._announce_and_begin(sagemaker, endpoint)
         is_announced = bool(wait.tag) and tag == build_announcement(wait.tag, wait.modification)
         has_own_config = wait.config_name in (get_pending_config(endpoint), endpoint["EndpointConfigName"])
         is_own = has_own_tag or is_announced or has_own_config
         self._has_conflict = not is_own
         self.log.info(
             "endpoint %s: %s, so no update begins", wait.endpoint,
-            "this deployment has begun already" if is_own else "it was changed since this task decided",
+            "this deployment has begun already" if is_own else "it was changed after this task decided to update it",
         )  # fmt: skip
 
-    async def _announce(self, sagemaker: Any, endpoint: dict[str, Any]) -> None:
-        """Name the deployment in the endpoint's tag, then begin it. A later try finds the tag."""
+    async def _announce_and_begin(self, sagemaker: Any, endpoint: dict[str, Any]) -> None:
+        """Name the deployment in the endpoint's tag, if it has a name, then begin it. A later try finds the tag."""
         arn = endpoint["EndpointArn"]
         if self.wait.tag:
             tag = {"Key": DEPLOYMENT_TAG, "Value": build_announcement(self.wait.tag, self.wait.modification)}
@@ -126,7 +126,7 @@ class _EndpointMonitor:
             if not any(text in str(error) for text in CONFLICT_TEXTS):
                 raise
             self._has_conflict = True
-            self.log.info("another try began a deployment of endpoint %s: waiting for it", wait.endpoint)
+            self.log.info("another process changed endpoint %s first: waiting until that change ends", wait.endpoint)
             return
         self.log.info("endpoint %s: %s with configuration %s", wait.endpoint, f"{wait.verb} began", wait.config_name)
 

@@ -90,8 +90,8 @@ class TuningAttempts(Attempts):
 
     def _find_undefined_objective(self, trials: Sequence[Trial]) -> str:
         """Return which trial has an objective that is not a finite number; empty if there is none."""
-        candidates = [trial for trial in trials if trial.has_ended and trial.objective is None]
-        return find_undefined_objective(self._logs, candidates, self.template.metric_regex, self.log)
+        trials_without_objective = [trial for trial in trials if trial.has_ended and trial.objective is None]
+        return find_undefined_objective(self._logs, trials_without_objective, self.template.metric_regex, self.log)
 
     @property
     def _logs(self) -> Any:

@@ -21,7 +21,10 @@ UNDEFINED_HINT = "it must be a finite number. Correct the training script or the
 def make_tuning_error(
     job: Mapping[str, Any], event: WaitEvent, trials: Sequence[Trial], undefined_objective: str = ""
 ) -> AirflowException | None:
-    """Return the error for a tuning job that did not complete; None if the same try starts the next one.
+    """Return the error for a tuning job that did not complete.
+
+    Return None if the job was stopped by the clear that began this try, or before this try found the job. Then this try
+    starts the next tuning job.
 
     Args:
         job: SageMaker's description of the tuning job.

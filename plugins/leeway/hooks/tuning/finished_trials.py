@@ -1,8 +1,8 @@
 """Find out which trials of tuning jobs are not run again, and which ones a limit or a person stopped.
 
-SageMaker has the status Stopped for a trial that early stopping or Hyperband ended, because its values are poor, and
-for one that ran when the tuning job was stopped, for example by its budget. A stop of the second kind says
-little about the trial's values.
+A trial has SageMaker's status Stopped if early stopping or Hyperband ended it, because its objective was poor, or if it
+was still running when the tuning job was stopped, for example by its budget. A stop of the second kind says little
+about the trial's hyperparameters.
 """
 
 from __future__ import annotations
@@ -60,7 +60,8 @@ def count_finished_trials(job: Mapping[str, Any]) -> int:
 def list_tried_points(job: Mapping[str, Any], names: Sequence[str]) -> set[tuple[str, ...]]:
     """Return the points of a grid that a tuning job with summaries has tried, as texts in the order of `names`.
 
-    The point of a failed trial is returned if its tuning job completed all the same. Else the point is tried again.
+    The point of a failed trial is returned only if its tuning job completed in spite of the failure. Otherwise, the
+    point is tried again.
     """
     stopped_names = find_stopped_trials(job, job[SUMMARIES])
     statuses = {"Completed", "Stopped"}

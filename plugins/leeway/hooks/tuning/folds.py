@@ -26,8 +26,8 @@ def read_folds(client: Any, trial: Trial, log: Logger) -> dict[str, Any]:
         trial: the trial, whose training job completed.
         log: log of the task.
     """
-    model = str(trial.job.get("ModelArtifacts", {}).get("S3ModelArtifacts", ""))
-    bucket, _, key = model.removeprefix("s3://").partition("/")
+    model_uri = str(trial.job.get("ModelArtifacts", {}).get("S3ModelArtifacts", ""))
+    bucket, _, key = model_uri.removeprefix("s3://").partition("/")
     try:
         content = _read_file(client, bucket, key.removesuffix("model.tar.gz") + "output.tar.gz", log)
         if not content:

@@ -20,15 +20,15 @@ Point = tuple[str, ...]
 def find_next_grid(space: CheckedSpace, tried_points: Collection[Point]) -> dict[str, list[Any]]:
     """Return a grid of points that were not tried.
 
-    It has the first such point. Then each hyperparameter, from the last to the first, gets all values with which no
-    point of the grid was tried.
+    At first, the grid has only the first such point. Then each hyperparameter, from the last to the first, gets all
+    values with which no point of the grid was tried.
 
     Args:
         space: the space of the whole grid.
         tried_points: points that are not tried again.
 
     Returns:
-        From each hyperparameter to its values. If no point is left, the last point alone: a tuning job needs one.
+        Maps each hyperparameter to its values. If no point is left, the last point alone: a tuning job needs one.
     """
     values = list_grid_values(space)
     texts = [[str(value) for value in items] for items in values.values()]

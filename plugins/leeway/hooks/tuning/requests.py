@@ -19,7 +19,7 @@ MAX_NAME_CHARS = 32
 """SageMaker's limit of the length of a tuning job's name."""
 MAX_PARENTS = 5
 """SageMaker's limit of the number of tuning jobs from whose trials another tuning job starts."""
-LEARNING_STRATEGIES = ("bayesian", "random")
+WARM_START_STRATEGIES = ("bayesian", "random")
 """Strategies with which SageMaker accepts a warm start. Source: SageMaker Developer Guide, "Run a Warm Start
 Hyperparameter Tuning Job"."""
 SEARCH_MEMBERS = (
@@ -29,7 +29,7 @@ SEARCH_MEMBERS = (
 """Parts of HyperParameterTuningJobConfig that decide what the trials are; the limits are not among them."""
 TRIAL_STATUSES = ("Completed", "InProgress", "NonRetryableError", "RetryableError", "Stopped")
 """Counters of TrainingJobStatusCounters that together count all trials of a tuning job."""
-INPUT_MEMBERS = ("AlgorithmSpecification", "InputDataConfig")
+OBJECTIVE_MEMBERS = ("AlgorithmSpecification", "InputDataConfig")
 """Parts of TrainingJobDefinition, apart from the hyperparameters, that determine the objective of a trial."""
 
 
@@ -108,7 +108,7 @@ class TuningTemplate:
         }
         return (
             static_values == own_definition["StaticHyperParameters"]
-            and all(contains(definition.get(name), own_definition[name]) for name in INPUT_MEMBERS)
+            and all(contains(definition.get(name), own_definition[name]) for name in OBJECTIVE_MEMBERS)
             and _get_instance_count(definition) == _get_instance_count(own_definition)
             and self._has_same_space(job, request)
             and job["HyperParameterTuningJobConfig"].get("RandomSeed") == self.plan.seed + get_number(job) - 1
@@ -153,8 +153,8 @@ class TuningTemplate:
         }
 
     def _build_warm_start(self, earlier_jobs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """Return WarmStartConfig; empty if the search starts from no tuning job, or its strategy does not learn."""
-        if self.plan.strategy not in LEARNING_STRATEGIES:
+        """Return WarmStartConfig; empty if the search starts from no tuning job, or its strategy has none."""
+        if self.plan.strategy not in WARM_START_STRATEGIES:
             return {}
         own_jobs = [get_job_name(job) for job in earlier_jobs if _has_objectives(job)]
         names = [*self.parents, *own_jobs][-MAX_PARENTS:]

@@ -32,7 +32,7 @@ MIN_ROUNDS = 50
 """Each trial may have this number of rounds, however many trials there are."""
 
 Rounds = dict[int, float]
-"""From a number of rounds, at least 1, to the objective after these rounds."""
+"""Maps a number of rounds, at least 1, to the objective after these rounds."""
 
 
 def read_rounds(client: Any, trials: Sequence[Trial], regex: str, log: Logger) -> dict[str, Rounds]:

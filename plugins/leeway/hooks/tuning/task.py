@@ -16,7 +16,7 @@ from leeway.hooks.sagemaker.machines import Machine
 from leeway.hooks.training.script_task import ScriptTask
 from leeway.hooks.tuning.attempts import TuningAttempts
 from leeway.hooks.tuning.fields import TuningFields
-from leeway.hooks.tuning.requests import LEARNING_STRATEGIES, MAX_PARENTS, TuningJobs, TuningTemplate
+from leeway.hooks.tuning.requests import MAX_PARENTS, WARM_START_STRATEGIES, TuningJobs, TuningTemplate
 from pipelines.errors import LeewayError
 from pipelines.tuning.plan import PlanSpec
 from pipelines.tuning.sagemaker_job import CHANNELS
@@ -152,10 +152,10 @@ class TuningTask(ScriptTask):
         """Return the names of the tuning jobs to start from."""
         value = self.fields.warm_start
         names = [name for name in ([value] if isinstance(value, str) else value or []) if name not in EMPTY_VALUES]
-        if names and self.plan.strategy not in LEARNING_STRATEGIES:
+        if names and self.plan.strategy not in WARM_START_STRATEGIES:
             raise AirflowFailException(
                 f"warm_start of {self.task_label}: SageMaker accepts it for the strategies "
-                f"{' and '.join(LEARNING_STRATEGIES)} only, not for {self.plan.strategy}."
+                f"{' and '.join(WARM_START_STRATEGIES)} only, not for {self.plan.strategy}."
             )
         if len(names) > MAX_PARENTS:
             raise AirflowFailException(f"warm_start of {self.task_label} names more than {MAX_PARENTS} tuning jobs.")

@@ -120,5 +120,5 @@ def test_multiclass_and_regression_metrics_are_those_of_the_task(home: Path) -> 
     assert values == pytest.approx([1.5, 2.5])
     with pytest.raises(DataError, match=r"ab-orders version 7 has no outcomes on these days\. Score the days with it"):
         sum_outcomes(Lake.open(), delays, "ab-orders", ("1", "7"), window, METRICS["regression"]["mae"])
-    with pytest.raises(SpecError, match=r"cannot compare 'auc', which is not a mean over rows\. Choose mae or mse"):
+    with pytest.raises(SpecError, match=r"has no metric 'auc': its metrics are means over rows\. Choose mae or mse"):
         find_metric(delays, "auc")

@@ -112,10 +112,10 @@ def test_latency_of_few_pairs_is_undecided(statistic: str, needed: int) -> None:
     limits, metrics = ShadowLimits(latency_statistic=statistic), build_metrics(minutes=4)
     check, *_ = check_latency(draw_times(9, needed - 1), metrics, metrics, limits)
     assert check.outcome == "undecided"
-    assert f"too few times of both versions: {needed - 1} requests of {needed} and 4 minutes of 5" in check.reason
+    assert f"too few times of both versions: {needed - 1} of {needed} requests and 4 of 5 minutes" in check.reason
     assert check_latency(draw_times(9, needed), metrics, metrics, limits)[0].outcome == "failed"
     (alone,) = check_latency(NO_TIMES, build_metrics(), build_metrics(0), limits)
-    assert (alone.outcome, "0 minutes of 5" in alone.reason) == ("undecided", True)
+    assert (alone.outcome, "0 of 5 minutes" in alone.reason) == ("undecided", True)
 
 
 def test_slow_minutes_fail_although_the_scores_are_as_fast() -> None:

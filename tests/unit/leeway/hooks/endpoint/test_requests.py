@@ -155,8 +155,8 @@ def test_a_serverless_endpoint_has_memory_and_is_updated_at_once() -> None:
     (variant,) = request["ProductionVariants"]
     assert variant["ServerlessConfig"] == {"MemorySizeInMB": 2_048, "MaxConcurrency": 20}
     assert not {"InstanceType", "InitialInstanceCount"} & set(variant) and "DataCaptureConfig" not in request
-    assert requests.build_update("e", policy) == {}
-    assert list(requests.build_update("e", build_policy())) == ["DeploymentConfig"], "the control"
+    assert requests.build_traffic_fields("e", policy) == {}
+    assert list(requests.build_traffic_fields("e", build_policy())) == ["DeploymentConfig"], "the control"
     with_load = build_policy(serverless_memory_mb=2_048, serverless_max_concurrency=20, serverless_load=0.1)
     assert requests.build_config_request("e", "1", "m", with_load, "s3://b/capture", []) == request
 
