@@ -56,7 +56,7 @@ print(json.dumps(describe_ledger()))
 
 
 def run() -> dict[str, Any]:
-    """Run both backfills. Return the measured seconds by name, and other values as facts.
+    """Run the backtest and its repetition. Return the measured seconds by name, and other values as facts.
 
     Raises:
         RuntimeError: a run failed, or the registry has a fault after a backfill.
@@ -139,17 +139,21 @@ def _run_repetition(
 def _run_backfill(
     clone: StackClone, api: AirflowClient, row: str, repeat_options: Mapping[str, Any] | None = None
 ) -> dict[str, list[float]]:
-    """Run the backfill, and return the seconds of the whole and of each run. With `repeat_options`, repeat all runs."""
+    """Run the backfill. Return the seconds of the whole, under the name `row`, and of each run.
+
+    With `repeat_options`, Airflow repeats all runs of the earlier backfill.
+    """
     # `Backfill.complete` below requests only missing runs, so the repetition of finished runs is requested here.
     while repeat_options and not _request_backfill(api, repeat_options):
         time.sleep(1)  # the scheduler checks only twice a minute whether a backfill has ended
     start_s = time.monotonic()
     printed_counts: set[int] = set()
 
-    def print_progress(done_count: int, total: int, phase: str) -> None:
+    def print_progress(done_count: int, total: int, running_days: str) -> None:
         if done_count not in printed_counts:
             printed_counts.add(done_count)
-            print(f"{time.monotonic() - start_s:6.0f} s: {done_count} of {total} {phase}", flush=True)
+            elapsed_s = time.monotonic() - start_s
+            print(f"{elapsed_s:6.0f} s: {done_count} of {total} runs done, running: {running_days}", flush=True)
 
     try:
         backfill = Backfill(api, DAG, MOMENTS, max_active_runs=1, stack_started_at=clone.stack.started_at)
@@ -161,7 +165,7 @@ def _run_backfill(
 
 
 def _request_backfill(api: AirflowClient, repeat_options: Mapping[str, Any]) -> bool:
-    """Request the backfill. Return whether Airflow accepted it; it refuses while another backfill of the DAG runs.
+    """Request the repetition. Return whether Airflow accepted it; it refuses while another backfill of the DAG runs.
 
     If the answer to an earlier request was lost, the requested backfill may run already. Then the result is True.
     """

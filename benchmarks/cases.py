@@ -1,7 +1,7 @@
 """Benchmarks of DAG parsing, lake writes, steps and the demo.
 
-Each `measure_` function returns the seconds of each run, by row of the results. Except in `measure_demo`, the rows
-that are compared run alternately, so that the machine's load is the same for all of them.
+Each `measure_` function returns the seconds of each run, by row of the results. Except in `measure_demo`, the runs
+of the compared rows alternate, so that the machine's load is the same for all of them.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ def measure_parse() -> dict[str, list[float]]:
         + "import runpy\n"
         + "".join(f"runpy.run_path({str(path)!r})\n" for path in sorted(PROJECT.glob("dags/*.py")))
     )
-    rows = {
+    codes = {
         "import airflow and the provider's operator (lower bound)": IMPORT_CODE,
         "the same, and parse dags/": dags_code,
     }
     with tempfile.TemporaryDirectory() as home:
         return _time_alternately(
-            {row: partial(_run, [sys.executable, "-c", code], home) for row, code in rows.items()}, runs=9
+            {row: partial(_run, [sys.executable, "-c", code], home) for row, code in codes.items()}, runs=9
         )
 
 
@@ -93,13 +93,13 @@ def measure_demo() -> dict[str, list[float]]:
     return seconds
 
 
-def _time_alternately(rows: Mapping[str, Callable[[], object]], runs: int) -> dict[str, list[float]]:
-    """Return the seconds of each row. Rows run alternately (A B A B ...), after one warm-up run of each."""
-    for call in rows.values():
+def _time_alternately(calls: Mapping[str, Callable[[], object]], runs: int) -> dict[str, list[float]]:
+    """Return the seconds of each call, by row of the results. The calls alternate, after one warm-up run of each."""
+    for call in calls.values():
         call()
-    seconds: dict[str, list[float]] = {row: [] for row in rows}
+    seconds: dict[str, list[float]] = {row: [] for row in calls}
     for _ in range(runs):
-        for row, call in rows.items():
+        for row, call in calls.items():
             seconds[row].append(_measure_seconds(call))
     return seconds
 
@@ -125,6 +125,8 @@ def _run(command: list[str], home: str, cwd: Path = PROJECT) -> None:
 
 
 def _build_lake_case(write: Callable[[str, int], None]) -> Callable[[], None]:
+    """Return a function that writes 60 partitions to an empty folder, from 8 processes."""
+
     def call() -> None:
         with tempfile.TemporaryDirectory() as home, ProcessPoolExecutor(8) as pool:
             list(pool.map(partial(write, home), range(60)))

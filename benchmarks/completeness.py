@@ -28,7 +28,7 @@ SHARES = (0.25, 0.5, 0.75, 0.9)
 
 
 def run() -> dict[str, Any]:
-    """Return the refused days of each dataset, and the seconds of a judgement."""
+    """Return how many days of each dataset were refused, as facts, and the seconds of each judgement."""
     from pipelines.dataset import load_dataset
     from pipelines.settings import settings
 
@@ -43,6 +43,7 @@ def run() -> dict[str, Any]:
 
 
 def _judge_year(dataset: Dataset, facts: dict[str, str], seconds: list[float]) -> None:
+    """Judge each day, and add the counts of refused days to `facts`, and the seconds of each judgement to `seconds`."""
     from pipelines.lake import Lake
     from pipelines.window import Days
 

@@ -178,7 +178,7 @@ def _submit_jobs(server: Server, prefix: str, client_count: int) -> float:
 
 
 def _measure_latencies() -> dict[str, list[float]]:
-    first_line_s, end_s = [], []
+    first_line_delays_s, end_delays_s = [], []
     with tempfile.TemporaryDirectory() as home, run_drydock(Path(home), *FAST_OPTIONS) as server:
         server.put_source(LOG_SCRIPT)
         sagemaker, logs = server.create_client("sagemaker"), server.create_client("logs")
@@ -186,12 +186,12 @@ def _measure_latencies() -> dict[str, list[float]]:
             start_s = time.time()
             sagemaker.create_training_job(**server.build_request(f"job-{number}"))
             ended_at = float(wait_for(partial(_read_first_line, logs, f"job-{number}/")).split()[1])
-            first_line_s.append(time.time() - start_s)
+            first_line_delays_s.append(time.time() - start_s)
             job = wait_for(partial(_find_ended_job, sagemaker, f"job-{number}"), every_s=0.002)
-            end_s.append(time.time() - ended_at - _compute_upload_s(job))
+            end_delays_s.append(time.time() - ended_at - _compute_upload_s(job))
     return {
-        "from the submission to the script's first line in CloudWatch Logs": first_line_s,
-        "from the script's end to Completed, without the upload": end_s,
+        "from the submission to the script's first line in CloudWatch Logs": first_line_delays_s,
+        "from the script's end to Completed, without the upload": end_delays_s,
     }
 
 
@@ -286,7 +286,7 @@ def _read_name(archive: bytes) -> str:
 
 
 def wait_for(read_value: Callable[[], Any], every_s: float = 0.005) -> Any:
-    """Return the first value that is true. The benchmark ends if there is none within `TIMEOUT_S`."""
+    """Call a function until its result is true, and return this result. After `TIMEOUT_S`, end the benchmark."""
     deadline = time.monotonic() + TIMEOUT_S
     while time.monotonic() < deadline:
         if value := read_value():

@@ -84,7 +84,7 @@ def _build_airflow_variables(folder: Path, url: str) -> dict[str, str]:
 
 
 def _measure_requests(url: str) -> dict[str, list[float]]:
-    """Return the seconds of each request, by address; the addresses take turns."""
+    """Return the seconds of each request, by address; the addresses alternate."""
     with requests.Session() as session:
         login = session.post(f"{url}/auth/token", json={"username": "bench", "password": PASSWORD}, timeout=60)
         session.headers["Authorization"] = f"Bearer {login.json()['access_token']}"
@@ -102,7 +102,7 @@ def _measure_requests(url: str) -> dict[str, list[float]]:
 
 
 def _measure_import(environment: dict[str, str], folder: Path) -> float:
-    """Return the seconds that a process needs to import the plugin when it has imported what Airflow needs anyway."""
+    """Return the seconds that a process needs to import the plugin after the modules that Airflow imports anyway."""
     code = IMPORT.format(before="airflow.plugins_manager, pydantic_settings, yaml")
     command = [sys.executable, "-c", code]
     process = subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True, check=True)

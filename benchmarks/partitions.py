@@ -20,7 +20,7 @@ from typing import Any
 PROJECT = Path(__file__).parents[1]
 BEFORE = os.environ.get("LEEWAY_BENCH_BEFORE", "")
 DAYS, HOURS = int(os.environ.get("LEEWAY_BENCH_DAYS", "365")), 120
-"""Number of partitions of the dataset by day, and of the dataset by hour."""
+"""Number of partitions of the dataset with one for each day, and of the dataset with one for each hour."""
 RUNS = 1
 DATASET = """
 from pipelines.dataset import Dataset
@@ -75,7 +75,7 @@ def _measure(
     seconds: dict[str, list[float]],
     facts: dict[str, Any],
 ) -> None:
-    """Run one backfill with an empty home; add its seconds, and its CPU seconds to the facts."""
+    """Run one backfill with an empty LEEWAY_HOME; add its seconds, CPU seconds and number of published partitions."""
     with tempfile.TemporaryDirectory() as home:
         variables = {"PYTHONPATH": str(code), "LEEWAY_PROJECT": str(project), "LEEWAY_HOME": home}
         variables["LEEWAY_DATASETS"] = str(project / "datasets" / dataset)

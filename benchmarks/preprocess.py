@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 PROJECT = Path(__file__).parents[1]
 YEAR_ROWS = 336_776
 YEARS = {"1 M rows": 3, "10 M rows": 30}
+"""Maps each size to the number of years in the window."""
 RUNS = 3
 VALIDATION_DAYS, HOLDOUT_DAYS = 7, 28
 PANDAS_CODE = """
@@ -82,6 +83,7 @@ def _measure(
     seconds: dict[str, list[float]],
     facts: dict[str, str],
 ) -> None:
+    """Run the step and pandas alternately, compare their features, and add their seconds and facts."""
     commands = {
         f"preprocess on DuckDB, {size}": [
             *(sys.executable, "-m", "pipelines", "preprocess", "--window", str(folder / "window")),
@@ -123,11 +125,11 @@ def _write_window(folder: Path, years: int) -> dict[str, tuple[str, str]]:
             )
             connection.execute(f"COPY (SELECT * REPLACE ({later_dates}) FROM '{year}') TO '{path}' (COMPRESSION zstd)")
     last, one_day = dt.date(first.year + years - 1, 12, 31), dt.timedelta(days=1)
-    holdout = last - (HOLDOUT_DAYS - 1) * one_day
+    holdout_first = last - (HOLDOUT_DAYS - 1) * one_day
     # A label is known one day after its row. So the last day with known labels is two days before as_of or the holdout.
     result = SnapshotResult(
         dataset="flights", table="flights", snapshot_id=1, as_of=last + 2 * one_day, train_first=first,
-        train_last=holdout - 2 * one_day, holdout_first=holdout, holdout_last=last, rows=years * YEAR_ROWS,
+        train_last=holdout_first - 2 * one_day, holdout_first=holdout_first, holdout_last=last, rows=years * YEAR_ROWS,
         missing_days=0,
     )  # fmt: skip
     pack(PinnedRows(result, paths, pq.read_schema(year)), folder)
@@ -135,7 +137,7 @@ def _write_window(folder: Path, years: int) -> dict[str, tuple[str, str]]:
     splits = {
         "train": (first, last_train_day),
         "validation": (last_train_day + one_day, result.train_last),
-        "holdout": (holdout, last),
+        "holdout": (holdout_first, last),
     }
     return {name: (str(start), str(end)) for name, (start, end) in splits.items()}
 

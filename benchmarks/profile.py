@@ -1,4 +1,4 @@
-"""Measure the profile of a partition of 25 columns, and compare with a plain DuckDB query.
+"""Measure how long the profile of a partition of 25 columns takes, compared with a plain DuckDB query.
 
 Each run has its own process. The plain query counts rows in 20 bins of equal width, and computes no moments. The
 profile has the quantile bins of a reference, moments, missing values and unseen categories.

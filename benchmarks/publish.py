@@ -1,4 +1,4 @@
-"""Measure how a Parquet file of one day becomes a published table, and compare with pandas and Great Expectations.
+"""Measure the publication of a Parquet file of one day, and compare with pandas and Great Expectations.
 
 The rows and the 18 checks are those of the benchmark `validation`; bad rows are quarantined. Each step runs in its own
 process, as operators run it. Seconds and peak memory are those of whole processes, imports included.
@@ -126,6 +126,8 @@ def _sync(path: Path, condition: str = "TRUE") -> dict[str, Any]:
     from pipelines.steps.sync import stage_changes
 
     class Changes:
+        """A source whose changes are these rows. It reads them with the connection that is opened below."""
+
         cursor = "id"
 
         def describe(self) -> Description:

@@ -139,6 +139,7 @@ class Killer:
                 self.next_kill_at_day[target] = completed_days + interval
 
     def _kill_scheduler(self) -> bool:
+        """Kill the scheduler, and start it again. Return True."""
         self.clone.children[SCHEDULER].kill()
         self.clone.children[SCHEDULER].wait()
         self.clone.start(SCHEDULER)

@@ -101,8 +101,8 @@ def check_backfill(client: AirflowClient, clone: StackClone, days: int) -> dict[
     """Check the lake and the tasks after a backfill, and return facts about them.
 
     Raises:
-        RuntimeError: a task failed, or a day is missing, was published more than once, or has other rows than its
-            source.
+        RuntimeError: a task failed, or a day is missing, was published more than once, or has another number of
+            rows than its source.
     """
     state, tasks = json.loads(clone.run_python("-c", LAKE_SCRIPT).stdout), client.list_task_instances(DAG_ID, "~")
     failed_count = sum(task["state"] != "success" for task in tasks)

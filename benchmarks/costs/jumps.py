@@ -1,4 +1,4 @@
-"""Count the false alarms of the daily costs in simulated years without anomalies, and the jumps that are found."""
+"""Count the false alarms of the anomaly detection for daily costs, and the jumps that it finds, on simulated days."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def run() -> dict[str, Any]:
         os.environ["LEEWAY_HOME"] = str(folder / "home")
         settings.cache_clear()
         with run_drydock(folder) as server:
-            _put_code(server)
+            _upload_code(server)
             month_files: list[Path] = []
             for month in range(1, MONTHS + 1):
                 month_files.append(_write_month(folder, month))
@@ -67,6 +67,9 @@ def run() -> dict[str, Any]:
 
 def summarize(rows: Sequence[Row]) -> dict[str, Any]:
     """Return each training with its predictions, and the errors of predictions with and without the sizes of the data.
+
+    The errors are those of the predictions themselves, and of the predictions multiplied by the correction factor that
+    `leeway plan` learns from earlier trainings.
 
     Args:
         rows: rows of the ledger, oldest first; all but the first are predicted.
@@ -97,7 +100,7 @@ def _compute_median(errors: Sequence[float]) -> float:
     return round(100 * median(errors), 1)
 
 
-def _put_code(server: Server) -> None:
+def _upload_code(server: Server) -> None:
     """Upload the training script and the files of its bundle."""
     folder, archive = PROJECT / "pipelines/defaults", io.BytesIO()
     files = {"training.py": folder / "training.py", **locate_bundle(folder / "bundle.txt", PROJECT)}

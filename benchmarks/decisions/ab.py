@@ -68,12 +68,12 @@ def run() -> dict[str, Any]:
     seconds: dict[str, list[float]] = {}
     for name, case in CASES.items():
         for effect in EFFECTS:
-            begin = time.perf_counter()
+            start_s = time.perf_counter()
             tests = [simulate_test(np.random.default_rng([5, number]), case, effect) for number in range(TESTS)]
             label = f"{name}, " + (f"true difference {effect:.0%}" if effect else "no difference")
             facts[f"{label}: decided within {DAYS} days"] = _describe([test.sequential_day for test in tests])
             facts[f"{label}: decided by Wald's interval at some look"] = _describe([test.wald_day for test in tests])
-            seconds[label] = [time.perf_counter() - begin]
+            seconds[label] = [time.perf_counter() - start_s]
     rows = estimate_rows(MEAN**2 / SHAPE, 0.1 * MEAN, ALPHA, 0.8)
     facts["equal shares: rows that a difference of 10 % needs, power 0.8"] = f"{rows:,}, {rows / ROWS:.0f} days"
     return {"facts": facts, "seconds": seconds}
@@ -117,6 +117,7 @@ def _draw_changes(random: np.random.Generator, case: Case, days: int) -> Array:
 
 
 def _describe(days: list[int]) -> str:
+    """Describe the share of tests that decide, and the median day of their decisions. Day 0 means no decision."""
     decision_days = [day for day in days if day]
     share = f"{len(decision_days) / len(days):.1%}"
     return f"{share}, median day {int(np.median(decision_days))}" if decision_days else share

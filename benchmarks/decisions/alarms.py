@@ -46,7 +46,7 @@ SIGNIFICANCE_POLICY = Policy(false_alarms_per_year=1, bounds=dict.fromkeys(get_a
 """A policy whose bounds are near 0, so that p-values alone decide."""
 DRIFTS = {
     "the first feature moves by 0.7 standard deviations": Drift(feature=0.7),
-    "the rate of labels rises by 0.1": Drift(rate=0.6),
+    "the rate of labels rises by 0.1": Drift(rate=0.6),  # a shift of the logit
     **losses.LOSSES,
 }
 

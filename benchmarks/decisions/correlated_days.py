@@ -53,6 +53,7 @@ def measure_interval(values: Array, correlation: float, factor: float) -> tuple[
         true mean, and the mean distance of the lower end of the one-sided interval from the mean, in true standard
         errors.
     """
+    # The standard error is the norm of the parts that `compute_errors` returns.
     with mock.patch.object(groups, "COEFFICIENT_FACTOR", factor):
         se, coefficients = np.linalg.norm(groups.compute_errors(values), axis=0), groups.count_coefficients(len(values))
     ratios = values.mean(axis=0) / se

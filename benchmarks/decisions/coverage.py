@@ -1,4 +1,4 @@
-"""Simulate how often the gate's intervals miss the truth, and how often the shipped policy promotes wrongly.
+"""Simulate how often the gate's intervals miss the true value, and how often the shipped policy promotes wrongly.
 
 A simulated day has an effect that all its rows share: it changes the rate of the label, and how well each model does on
 that day. The effects are independent from day to day, or correlated by 0.5 with the day before. The true values are
@@ -116,7 +116,7 @@ def _measure_verdicts(dependence: str, days: int, noise: Noise) -> dict[str, str
         checks = judge(JudgedData(holdout), policy).checks
         for check in checks:
             outcome_counts.setdefault(check.name, Counter())[check.outcome] += 1
-        # The shipped policy has no McNemar's test: its check, which has "correctly" in its name, is left out.
+        # Without McNemar's test, which only `load_policy` adds. The name of its check contains "correctly".
         passes += combine_outcomes(check for check in checks if "correctly" not in check.name) == "passed"
     facts = {"verdict of the shipped policy is passed": format_share(passes, VERDICTS)}
     for name, counter in outcome_counts.items():

@@ -47,9 +47,9 @@ def _time_decision(record: Any, window_days: int, window_count: int) -> float:
     profiles = Profiles.open().read_window(
         last_day - dt.timedelta(window_days + window_count - 2), last_day, MODEL_NAME, MODEL_VERSION
     )
-    weights = {name: 1 / len(NUMERIC_COLUMNS) for name in NUMERIC_COLUMNS}
+    importances = {name: 1 / len(NUMERIC_COLUMNS) for name in NUMERIC_COLUMNS}
     compared_windows = list(
-        windows.compare_windows(record, profiles, window_days, weights, drift.Policy(), label_delay_days=1)
+        windows.compare_windows(record, profiles, window_days, importances, drift.Policy(), label_delay_days=1)
     )
     drift.decide([window.result for window in compared_windows], drift.Policy())
     seconds = time.perf_counter() - start_s

@@ -39,28 +39,28 @@ shifts with the drift.
 """
 
 
-def shift_suddenly(shift: Array, days_since: Array) -> Array:
+def shift_suddenly(shifts: Array, days_since: Array) -> Array:
     """Shift a fifth of the columns by 0.5 standard deviations at once."""
-    shift[days_since >= 0, : COLUMNS // 5] += 0.5
-    return shift
+    shifts[days_since >= 0, : COLUMNS // 5] += 0.5
+    return shifts
 
 
-def shift_gradually(shift: Array, days_since: Array) -> Array:
+def shift_gradually(shifts: Array, days_since: Array) -> Array:
     """Shift a fifth of the columns by 1 standard deviation, gradually over 60 days."""
-    shift[:, : COLUMNS // 5] += np.clip(days_since / 60, 0, 1)[:, np.newaxis]
-    return shift
+    shifts[:, : COLUMNS // 5] += np.clip(days_since / 60, 0, 1)[:, np.newaxis]
+    return shifts
 
 
-def shift_one_feature(shift: Array, days_since: Array) -> Array:
+def shift_one_feature(shifts: Array, days_since: Array) -> Array:
     """Shift one column by 0.7 standard deviations."""
-    shift[days_since >= 0, 3] += 0.7
-    return shift
+    shifts[days_since >= 0, 3] += 0.7
+    return shifts
 
 
-def saturate_one_feature(shift: Array, days_since: Array) -> Array:
+def saturate_one_feature(shifts: Array, days_since: Array) -> Array:
     """Set one column to its highest bin in all rows."""
-    shift[days_since >= 0, 7] = np.inf
-    return shift
+    shifts[days_since >= 0, 7] = np.inf
+    return shifts
 
 
 DRIFTS: dict[str, AddDrift] = {
@@ -102,13 +102,13 @@ def simulate_year(
     )
     weekday_shifts = random.normal(0, WEEKDAY_DEVIATION, (7, COLUMNS))
     # The standard deviation of the sum in brackets is 1, because 0.6**2 + 0.8**2 is 1.
-    shift = day_deviation * (0.6 * common_shifts + 0.8 * column_shifts) + weekday_shifts[np.arange(days) % 7]
+    shifts = day_deviation * (0.6 * common_shifts + 0.8 * column_shifts) + weekday_shifts[np.arange(days) % 7]
     if add_drift:
-        shift = add_drift(shift, np.arange(days) - REFERENCE_DAYS - DRIFT_START)
+        shifts = add_drift(shifts, np.arange(days) - REFERENCE_DAYS - DRIFT_START)
     rows = random.poisson(ROWS * (1 + 0.2 * (np.arange(days) % 7 < 5)))[:, np.newaxis]
     missing_counts = random.binomial(rows, special.expit(-4 + 0.3 * random.normal(size=(days, COLUMNS))))
     edges = special.ndtri(np.arange(1, BINS) / BINS)
-    cumulative_shares = special.ndtr(edges - shift[..., np.newaxis])
+    cumulative_shares = special.ndtr(edges - shifts[..., np.newaxis])
     probabilities = np.maximum(np.diff(cumulative_shares, axis=-1, prepend=0.0, append=1.0), 0.0)
     counts = random.multinomial(rows - missing_counts, probabilities)
     presence = np.stack([rows - missing_counts, missing_counts], axis=-1)
@@ -147,7 +147,7 @@ def flag_significant_windows(windows: Sequence[WindowResult]) -> list[bool]:
 
 def measure_delay(decisions: Sequence[Decision]) -> int | None:
     """Return the days from the beginning of the drift to the first decision for drift; None without such a decision."""
-    first_index = DRIFT_START - WINDOW_DAYS + 1  # of the first window that contains a day with drift
+    first_index = DRIFT_START - WINDOW_DAYS + 1  # index of the first window that contains a day with drift
     return next(
         (
             index - first_index + 1

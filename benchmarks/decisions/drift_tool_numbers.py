@@ -136,7 +136,8 @@ def read_flights(month: int) -> pd.DataFrame:
 def build_scores() -> pd.DataFrame:
     """Score each flight of March by the share of January's flights of the same hour and carrier that were late.
 
-    The scores are the middles of bins, because a profile has only counts of scores by bin.
+    The scores are the middles of bins, because a profile has only counts of scores by bin. The column
+    `probability` stands for calibrated scores.
     """
     january, march = (read_flights(month).assign(late=lambda rows: rows["arr_delay"] > 15) for month in (1, 3))
     rate = january.groupby(["hour", "carrier"])["late"].mean().rename("score")

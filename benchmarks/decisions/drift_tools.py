@@ -40,7 +40,10 @@ TOOL_VARIABLES = {
 
 @dataclass(frozen=True)
 class DriftTool:
-    """A drift tool: its packages, and its code, which runs as `python -c CODE REFERENCE CURRENT NUMBERS CATEGORIES`."""
+    """A drift tool: its packages, and its code, which runs as `python -c CODE REFERENCE CURRENT NUMBERS CATEGORIES`.
+
+    NUMBERS and CATEGORIES are names of columns, separated by commas.
+    """
 
     packages: tuple[str, ...]
     code: str

@@ -103,6 +103,7 @@ def run() -> dict[str, Any]:
             }
             for loss, drift in LOSSES.items():
                 loss_p_values = simulate_loss_p_values(WINDOWS // 4, length, correlation, drift)
+                # Without labels, only a loss that the scores show can be found.
                 name: Measure = "estimated_auc" if drift.spread != 1 else "auc"
                 facts[f"{loss}, {condition}, {name}"] = _describe_shares(loss_p_values[name])
     return {"facts": facts, "seconds": {}}

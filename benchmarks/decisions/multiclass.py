@@ -1,8 +1,8 @@
-"""Simulate how often the intervals of a multiclass model's metrics miss the truth, and how often the gate is wrong.
+"""Simulate how often intervals of a multiclass model's metrics miss the true value, and how often the gate is wrong.
 
-The effect of a day, which its rows share, changes the shares of the classes. The module `simulation` says how days are
-correlated.
-True values are computed by scikit-learn from 250,000 rows of 5,000 independent days.
+The effect of a day, which its rows share, changes the shares of the classes. The effects of days are independent, or
+correlated by 0.5 with the day before. True values are computed by scikit-learn from 250,000 rows of 5,000
+independent days.
 """
 
 from __future__ import annotations

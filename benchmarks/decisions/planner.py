@@ -2,7 +2,7 @@
 
 Simulated: 200 trainings of three models on three families of instances in 50 worlds. In a world, real times differ from
 predictions by model and family (factor exp(normal(0.5, 0.4))) and by job (exp(normal(0, 0.1))); one job of 20 takes ten
-times as long. Each job is predicted with the correction that was learned from the jobs before it.
+times as long. The prediction of each job is multiplied by a correction factor that was learned from the jobs before it.
 
 Real: the trainings in the ledger of LEEWAY_HOME, if there are any, each predicted from earlier jobs of its model.
 The benchmark `backtest` does the same for its trainings of a year.
@@ -21,10 +21,10 @@ from pipelines.planning.recommendation.history import list_observations
 
 WORLDS, JOBS = 50, 200
 MODELS, FAMILIES = ("a", "b", "c"), ("m5", "c5", "g5")
-CHECKED_COUNTS = (1, 2, 5, 10, 20, 50, 100, 200)
-"""Numbers of past jobs after which the error of the next predictions is stated."""
+CHECKED_JOBS = (1, 2, 5, 10, 20, 50, 100, 200)
+"""Positions of the jobs whose error is stated, from 1: the first job has no past jobs."""
 BAND_GROUPS = ((9, "9 or more jobs of the model and family"), (6, "6 to 8 jobs"), (3, "3 to 5 jobs"))
-"""Fewest jobs of each group for which the share of times within the band is stated, and its name."""
+"""Groups by number of past jobs: the smallest number in the group, and its name."""
 
 
 def simulate(jobs: int, seed: int, noise: float = 0.1, is_biased: bool = True) -> list[Observation]:
@@ -43,8 +43,9 @@ def simulate(jobs: int, seed: int, noise: float = 0.1, is_biased: bool = True) -
         model, family = generator.choice(MODELS), generator.choice(FAMILIES)
         predicted_s = generator.uniform(600, 7_200)
         ratio = math.exp(bias[model, family] + generator.gauss(0, noise))
-        ratio *= 10 if generator.random() < 0.05 else 1  # a few jobs go wrong
+        ratio *= 10 if generator.random() < 0.05 else 1  # one job of 20 takes ten times as long
         actual_s = predicted_s * ratio
+        # Each second costs 1 USD.
         observations.append(
             Observation(model, family, predicted_s, actual_s, predicted_usd=predicted_s, actual_usd=actual_s)
         )
@@ -52,11 +53,11 @@ def simulate(jobs: int, seed: int, noise: float = 0.1, is_biased: bool = True) -
 
 
 def run() -> dict[str, Any]:
-    """Return the median errors by number of past jobs, as facts; nothing is timed."""
+    """Return the mean errors by number of past jobs, and the shares of times within the band, as facts."""
     worlds = [simulate(JOBS, seed) for seed in range(WORLDS)]
     facts: dict[str, Any] = {
-        f"simulated, error of the job after {count - 1} others": f"{fmean(_list_errors(worlds, count)):.2f}"
-        for count in CHECKED_COUNTS
+        f"simulated, error of the job after {position - 1} others": f"{fmean(_list_errors(worlds, position)):.2f}"
+        for position in CHECKED_JOBS
     }
     accuracies = [measure_accuracy(world) for world in worlds]
     facts["simulated, median error without correction"] = (
@@ -81,15 +82,15 @@ def describe_ledger() -> dict[str, Any]:
     return {"ledger of LEEWAY_HOME": accuracy.describe(), "its trainings, without correction": seconds}
 
 
-def _list_errors(worlds: Sequence[Sequence[Observation]], count: int) -> list[float]:
-    """Return the absolute logarithm of actual / predicted time of job number `count` of each world.
+def _list_errors(worlds: Sequence[Sequence[Observation]], position: int) -> list[float]:
+    """Return the absolute logarithm of actual / predicted time of the job at this position, from 1, of each world.
 
-    Jobs that went wrong are left out.
+    Errors of log(5) or more are left out: those of jobs that took ten times as long.
     """
     errors = []
     for world in worlds:
-        job = world[count - 1]
-        factor = learn_correction(world[: count - 1], job.model, job.family).factor
+        job = world[position - 1]
+        factor = learn_correction(world[: position - 1], job.model, job.family).factor
         error = abs(job.log_ratio - math.log(factor))
         errors += [error] if error < math.log(5) else []
     return errors

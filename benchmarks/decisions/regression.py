@@ -1,7 +1,7 @@
-"""Simulate how often the intervals of a regression's metrics miss the truth, and how often the gate passes wrongly.
+"""Simulate how often intervals of a regression's metrics miss the true value, and how often the gate passes wrongly.
 
-Labels are minutes with a long tail. The module `simulation` says how days are correlated. All true values are computed
-from the distribution of the errors: the sum of a normal and an exponential variable.
+Labels are minutes with a long tail. The effects of days are independent, or correlated by 0.5 with the day before. All
+true values are computed from the distribution of the errors: the sum of a normal and an exponential variable.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ DAY_DEVIATION, WEEKDAY_DEVIATION = 0.1, 0.1
 SCORE_DEVIATION, RATE_DEVIATION, SLOPE_DEVIATION = 0.2, 0.3, 0.15
 """Standard deviations between days.
 
-SCORE_DEVIATION: twice the deviation of the mean of the scores' logits, and of the logarithm of the logits' spread.
+SCORE_DEVIATION / 2: of the mean of the scores' logits, and of the logarithm of their spread.
 RATE_DEVIATION: of the labels' logit. SLOPE_DEVIATION: of the slope of the labels' logit over the scores' logit.
 """
 EDGES = tuple(float(edge) for edge in special.ndtri(np.arange(1, 10) / 10))
@@ -148,7 +148,8 @@ def simulate_outcomes(
     Args:
         random: the generator.
         rows: rows of each day.
-        day_effects: effects of the days on the scores, on the labels' rate and on the labels' slope; shape (days, 3).
+        day_effects: effects of the days on the scores' spread, on the scores' mean and the labels' rate, and on the
+            labels' slope; shape (days, 3).
         drift: what changes.
         is_drift_day: 1 on days with the drift, else 0.
     """

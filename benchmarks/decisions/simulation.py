@@ -1,4 +1,4 @@
-"""Simulate the gate for a task such as regression: how often intervals contain the truth, and checks and verdicts pass.
+"""Simulate the gate for a task like regression: how often intervals contain true values, and checks and verdicts pass.
 
 A simulated day has an effect and a quality of each model that all its rows share. Both are independent from day to day,
 or correlated by 0.5 with the day before. `pipelines.evaluation` computes the metrics, intervals and checks, but not the
@@ -86,7 +86,7 @@ class Simulation:
 
 @dataclass(frozen=True)
 class Misses:
-    """Count the intervals that miss the truth."""
+    """Count the intervals that miss the true value."""
 
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
 
@@ -236,7 +236,7 @@ def measure_cases(
 
     Args:
         day_counts: numbers of days.
-        totals: for an interval, a check and a verdict: number of simulations, and the share that is expected of
+        totals: for each kind of simulation (interval, check, verdict), how many there are, and the expected share of
             intervals that contain the truth, or of checks or verdicts that pass.
         measure: returns the facts of a case, from a key of `CORRELATIONS` and a number of days. It must be picklable,
             because other processes call it.

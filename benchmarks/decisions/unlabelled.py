@@ -1,4 +1,4 @@
-"""Simulate how often tests of performance that is estimated without labels find a fall although nothing changed.
+"""Count the false alarms of drift tests on simulated days: tests of performance that is estimated without labels.
 
 A day has an effect that all its rows share: it changes the features or the probabilities of the classes. The effect is
 correlated by 0.5 with that of the day before. The calibration of the classes, or the model of a regression's errors, is
@@ -105,6 +105,7 @@ def _compute_p_values(task: str, simulate: SimulateRows, random: np.random.Gener
             reference = fit_reference(holdout, kinds, "label", BinPolicy(), "regression")
             reference = reference.model_copy(update={"losses": fit_losses(reference, holdout)})
         else:
+            # `append_scores` added the column `is_right`: whether the predicted class is the label.
             reference = fit_reference(holdout, {"x": "number"}, "is_right", BinPolicy())
             reference = reference.model_copy(update={"classes": fit_classes(holdout, "label")})
         holdout_profiles, window_profiles = (count_days(reference, file, "date") for file in (holdout, window))

@@ -80,7 +80,7 @@ class Cases:
         for _ in range(STARTS):
             self._send(WARM)
             # Wait until the processes that served the model were idle for so long that drydock stopped them.
-            _wait(lambda: self._count_standbys() == 1 and len(self._list_models()) == 1)
+            _wait(lambda: self._count_standbys() == 1 and len(self._list_processes()) == 1)
             self._send(LATER)
 
     def _send(self, row: str) -> None:
@@ -91,6 +91,7 @@ class Cases:
         answer = json.loads(response["Body"].read())
         row += self._suffix
         self.seconds[row].append(time.perf_counter() - begin)
+        # With ready features (the suffix is not empty), nothing is looked up.
         assert answer["scores"] and (self._suffix or answer["lookups"] == {"hour": {"found": 1}}), answer
         # The process that answered is the oldest one. The other one is the next standby process.
         pid, cpu_s = next(iter(self._read_cpu_seconds().items()))
@@ -100,14 +101,15 @@ class Cases:
         with urllib.request.urlopen(f"{self._url}/drydock/health") as response:
             return int(json.load(response)["standby_processes"])
 
-    def _list_models(self) -> list[psutil.Process]:
+    def _list_processes(self) -> list[psutil.Process]:
         """Return the processes that serve a model, and the standby processes."""
+        # A direct child of drydock is a launcher. Its command line ends like that of its child, the model server.
         children = psutil.Process(self._pid).children(recursive=True)
-        return [process for process in children if _is_model(process) and process.ppid() != self._pid]
+        return [process for process in children if _is_model_server(process) and process.ppid() != self._pid]
 
     def _read_cpu_seconds(self) -> dict[int, float]:
-        """Return the CPU seconds of each process that `_list_models` lists, by its id, the oldest process first."""
-        processes = sorted(self._list_models(), key=psutil.Process.create_time)
+        """Return the CPU seconds of each process that `_list_processes` lists, by its id, the oldest process first."""
+        processes = sorted(self._list_processes(), key=psutil.Process.create_time)
         return {process.pid: sum(process.cpu_times()[:2]) for process in processes}
 
 
@@ -126,7 +128,8 @@ def run() -> dict[str, Any]:
         with start_drydock(folder, environment, *OPTIONS) as drydock:
             drydock.materialize(f"{REQUESTED_DAY}", environment, folder / "work")
             Cases(drydock, folder / "work", "raw.json").create_endpoint()
-        # Each round starts drydock anew. Otherwise, the process that loaded the model for the creation would answer.
+        # Each round starts drydock anew. Otherwise, the process that loaded the model when the endpoint
+        # was created would answer.
         for file in ROUNDS * list(BODIES):
             with start_drydock(folder, environment, *OPTIONS) as drydock:
                 cases = Cases(drydock, folder / "work", file)
@@ -140,7 +143,8 @@ def run() -> dict[str, Any]:
     return {"seconds": dict(seconds), "facts": facts}
 
 
-def _is_model(process: psutil.Process) -> bool:
+def _is_model_server(process: psutil.Process) -> bool:
+    """Return whether a process is a model server, or its launcher."""
     try:
         return process.cmdline()[-1].endswith("serve.py") and process.status() != psutil.STATUS_ZOMBIE
     except (psutil.Error, IndexError):

@@ -36,7 +36,7 @@ def main() -> None:
     snapshot.run(snapshot.SnapshotSpec.parse(sections["snapshot"], "benchmark"))
     preprocess.run(preprocess.PreprocessSpec.parse(sections["preprocess"], "benchmark"))
     train.run(train.TrainSpec.parse({"dataset": MODEL, **sections["train"]}, "benchmark"))
-    evaluate.run(evaluate.EvaluateSpec(dataset=MODEL, model=MODEL))
+    evaluate.run(evaluate.EvaluateSpec(dataset=MODEL, model=MODEL))  # registers version 1
     _write_requests()
 
 

@@ -129,6 +129,7 @@ def _measure(drydock: Drydock, folder: Path) -> dict[str, Any]:
     _wait(lambda: traffic.elapsed_s > 0.5 * DURATION_S)
     _kill_model(pid)
     _wait(lambda: traffic.elapsed_s > 0.6 * DURATION_S)
+    # Instances of the configuration "broken" answer each request with an error.
     body = json.dumps({"endpoint": ENDPOINT, "config": "broken", "error_rate": 1}).encode()
     urllib.request.urlopen(f"{url}/drydock/variant", body).close()
     _release(sagemaker, "broken")
@@ -206,7 +207,8 @@ def _release(sagemaker: Any, config: str) -> None:
 
 
 def _kill_model(pid: int) -> None:
-    """Kill the process of a model, as an operating system without memory does."""
+    """Kill the process of a model, as the out-of-memory killer of the operating system does."""
+    # psutil lists children before grandchildren: first the launchers, whose command lines end with serve.py, too.
     models = [
         process for process in psutil.Process(pid).children(recursive=True) if "serve.py" in process.cmdline()[-1]
     ]

@@ -54,7 +54,7 @@ def build_environment(folder: Path) -> dict[str, str]:
         "MLFLOW_TRACKING_URI": f"http://127.0.0.1:{find_port()}",
         "MLFLOW_DISABLE_TELEMETRY": "true",
         "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
-        "OMP_WAIT_POLICY": "passive",  # as the stack sets it
+        "OMP_WAIT_POLICY": "passive",  # as in the stack: idle OpenMP threads do not spin
     }
 
 

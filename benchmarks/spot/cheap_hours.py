@@ -1,4 +1,7 @@
-"""Simulate a year of trainings that may wait for a cheap hour; compare with a start at once and the best start."""
+"""Simulate a year of trainings that wait for cheap hours by the rule of `CheapHoursSensor`.
+
+The costs are compared with those of a start at once, and of the cheapest start that was possible.
+"""
 
 from __future__ import annotations
 
@@ -29,10 +32,10 @@ class Market:
     """Parameters of the simulated prices: sizes of the five parts whose sum is the logarithm of a price.
 
     Attributes:
-        daily: height of the daily wave.
+        daily: amplitude of the daily wave.
         weekly: difference between workdays and weekends.
-        noise: standard deviation of the hourly change of the part that returns to 0.
-        memory: share of the part that returns to 0 that is left after an hour.
+        noise: standard deviation of the hourly random changes. Their effect decays.
+        memory: share of this effect that remains after an hour.
         drift: standard deviation of the change of the level in a year.
         jumps_per_week: mean number of jumps in a week. In a jump, the price rises by 35 to 172 %; each hour, a fifth of
             the rise is gone.
@@ -95,7 +98,7 @@ def simulate_prices(market: Market, seed: int, hours: int = HISTORY_H + YEAR_H) 
 
 
 def simulate_year(prices: Sequence[float], slack_h: int, run_h: int = RUN_H, step_h: int = STEP_H) -> Costs:
-    """Request a training each `step_h` hours, decide each hour as the sensor does, and add up the costs.
+    """Request a training each `step_h` hours, decide each hour by the rule of the sensor, and add up the costs.
 
     Args:
         prices: price of each hour, of which the first `HISTORY_H` are only history.

@@ -41,6 +41,7 @@ class Interrupter:
             description = self._sagemaker.describe_training_job(TrainingJobName=job)
             attempt = sum(item["Status"] == "Interrupted" for item in description["SecondaryStatusTransitions"])
             has_ended = description["TrainingJobStatus"] in ("Completed", "Failed", "Stopped")
+            # The plan interrupts this attempt, and its interruption is not requested yet.
             if not has_ended and self._request_counts.get(job, 0) == attempt < len(plan):
                 self._request_interruption(job, plan[attempt])
                 self._request_counts[job] = attempt + 1

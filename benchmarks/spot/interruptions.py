@@ -63,7 +63,7 @@ with DAG("bench", schedule=None, max_active_runs=MAX_ACTIVE_RUNS):
 
 
 def run() -> dict[str, Any]:
-    """Run the trainings. Return the seconds of each row of the table of results, and the facts below it."""
+    """Run the trainings, first without and then with interruptions. Return their seconds, and counts as facts."""
     with tempfile.TemporaryDirectory() as folder:
         project = _create_project(Path(folder))
         script_s = [_time_script(project, number) for number in range(UNINTERRUPTED_RUNS)]
@@ -153,7 +153,7 @@ def _time_script(project: Path, number: int) -> float:
 
 @contextmanager
 def _run_stack(project: Path) -> Iterator[dict[str, Any]]:
-    """Start the stack, and yield its clients. The stack is stopped after the block."""
+    """Start the stack, and yield its clients and drydock's URL by name. The stack is stopped after the block."""
     layout = Layout(project=project, home=project / ".leeway")
     os.environ["DRYDOCK_CORES"] = "4"  # two jobs of 2 vCPUs run at once; each script has one thread
     stack, _ = start_stop.start_stack(layout, ANY_PORTS, lambda *_: None)

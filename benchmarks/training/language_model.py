@@ -49,7 +49,7 @@ MIB = 2**20
 
 @dataclass(frozen=True)
 class Measurement:
-    """What was measured for one way to train.
+    """What was measured with one setup of the training.
 
     Attributes:
         parts: bytes of the tensors of each part: "weights", "gradients", "optimizer" and "activations".
@@ -107,7 +107,7 @@ def compare_memory(row: str, measurement: Measurement, estimate: TrainingMemory)
 
 
 def compare_time(row: str, step_s: float, peak_flops: float, setup: TrainingSetup) -> dict[str, float]:
-    """Return GFLOP of a step, the share of the machine's peak, and the seconds at the peak."""
+    """Return GFLOP of a step, its seconds at the machine's peak FLOP/s, and the utilization (share of this peak)."""
     token_flops = count_token_flops(
         SIZE.parameters - SIZE.vocabulary * SIZE.hidden,  # the embeddings are looked up, not multiplied
         is_recomputed=setup.is_recomputed,
@@ -146,10 +146,10 @@ def time_call(call: Callable[[], object], device: Any) -> float:
 
 
 def measure(setup: TrainingSetup, device: Any) -> Measurement:
-    """Train the model for some steps in one way, and measure tensors, peak and time."""
+    """Train the model for some steps with this setup, and measure tensors, peak and time."""
     gc.collect()
     model, optimizer, step = prepare(setup, device)
-    time_call(step, device)  # the optimizer has its states from here on
+    time_call(step, device)  # the first step creates the optimizer's states
     step_s = [time_call(step, device) for _ in range(STEPS)]
     activations = measure_activations(model, step)
     parts = {

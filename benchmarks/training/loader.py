@@ -1,7 +1,7 @@
-"""Measure how many samples a second the loader reads, compared with plain torch and the libraries' own pipelines.
+"""Measure how many samples a second Leeway's loader for torch reads, compared with plain torch and other libraries.
 
 Each run reads one epoch from files in the system's cache, and includes the start of its workers. So the work of
-reading, mixing and making batches is measured, not the disk. Nothing is trained with the batches. WebDataset is
+reading, shuffling and making batches is measured, not the disk. Nothing is trained with the batches. WebDataset is
 measured if it is installed.
 """
 

@@ -1,7 +1,7 @@
 """Define the pipelines that the benchmark `loader` compares. Each reads one epoch, and returns the number of samples.
 
 The map-style datasets are what a training script has without a loader of its own: torch draws an order of all samples,
-and asks for each sample alone.
+and reads each sample separately.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from pipelines.container.torch.shards import Shards
 BATCH = 256
 WORKERS = 2
 BUFFER, SHARD_BUFFER = 50_000, 1_000
+"""Samples that are shuffled together: rows of Parquet files, and samples of shards."""
 
 Pipeline = tuple[str, Callable[[], int]]
 

@@ -99,6 +99,8 @@ def _train(folder: Path, channels: Path, strategy: str, hosts: int) -> dict[str,
     outputs = [process.communicate() for process in processes]
     for process, (_, error) in zip(processes, outputs, strict=True):
         if process.returncode:
-            raise SystemExit(f"error: a host of {folder.name} ended with {process.returncode}: {error[-2_000:]}")
+            raise SystemExit(
+                f"error: a host of {folder.name} ended with exit code {process.returncode}: {error[-2_000:]}"
+            )
     result: dict[str, Any] = json.loads(outputs[0][0].splitlines()[-1])
     return result

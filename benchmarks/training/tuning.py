@@ -46,7 +46,7 @@ EXCLUDED_PREFIXES = ("LEEWAY_", "MLFLOW_", "AWS_", "OMP_")
 
 
 def run() -> dict[str, Any]:
-    """Return the seconds of each way, and the losses of the winners as facts.
+    """Return the seconds of each search and of the repeated trials, and as facts the losses of the winners.
 
     Raises:
         RuntimeError: a step failed.
@@ -70,7 +70,7 @@ def run() -> dict[str, Any]:
         seconds["random: the same trials as bare processes"] = [model.run_bare(trials)]
         cpu_s.append(_read_cpu_seconds() - begin_cpu_s)
         seconds["random: the same trials by Optuna in one process"] = [model.run_in_one_process(trials)]
-    # Of the random search, and of the same trials as bare processes.
+    # Entries 1 and 2, from 0, are the random search, and the same trials as bare processes.
     searched_s, bare_s = (seconds[name][0] for name in list(seconds)[1:3])
     facts["overhead of the search over its bare trials"] = round(searched_s / bare_s - 1, 4)
     facts["overhead of the search over its bare trials, CPU time"] = round(cpu_s[1] / cpu_s[2] - 1, 4)
@@ -153,6 +153,7 @@ class FlightsModel:
         folds = split_by_day(rows, description, parse_arguments(_list_arguments(FIXED)))
         matrices = [(fold.schema.to_matrix(fold.train), fold.schema.to_matrix(fold.validation)) for fold in folds]
 
+        # Optuna suggests no values: each trial has those of a trial of the search.
         def measure(trial: optuna.Trial) -> float:
             arguments = parse_arguments(_list_arguments({**FIXED, **trials[trial.number]}))
             objective, metrics = choose_objective(arguments, description)
