@@ -28,7 +28,7 @@ MAX_WAITING_CHARS = 64 << 20
 
 
 class Target(NamedTuple):
-    """Where captured lines are written: in which account, and the URI and the names that decide the folder."""
+    """Where captured lines are written: the endpoint's account and region, and the parts of the folder's URI."""
 
     owner: Owner
     uri: str

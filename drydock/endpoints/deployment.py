@@ -29,7 +29,7 @@ class Deployment:
         old_fleet: The instances that serve before the update.
         new_fleet: The instances that replace them; none is started yet.
         set_share: Sets the share of the requests that the new instances get.
-        find_rollback_reason: Returns, for the names of alarms, why one of them ends the update; None if none does.
+        find_rollback_reason: Gets names of alarms, and returns why one of them requires a rollback; None if none does.
         close_event: Set when the server stops or the endpoint is deleted.
     """
 

@@ -37,7 +37,7 @@ class Endpoint(EndpointDescription):
         record: The endpoint's record, which `save` stores.
         resources: Storage of the record.
         make_fleet: Creates the instances of a configuration, and does not start them.
-        find_rollback_reason: Returns, for the names of alarms, why one of them ends an update; None if none does.
+        find_rollback_reason: Gets names of alarms, and returns why one of them requires a rollback; None if none does.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class Endpoint(EndpointDescription):
         return True
 
     def scale(self, sizes: Mapping[str, VariantSize]) -> bool:
-        """Change the sizes of variants, by their names, in the background.
+        """Set the size of each variant in the background; `sizes` has the new sizes by the variants' names.
 
         The new values are stored at once, so they survive a kill of the server.
 

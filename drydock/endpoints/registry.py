@@ -38,7 +38,7 @@ class Endpoints:
         settings: The server's settings.
         executor: Runs the instances.
         logs: Moves the instances' logs to CloudWatch Logs.
-        find_rollback_reason: Returns, for the names of alarms, why one of them ends an update; None if none does.
+        find_rollback_reason: Gets names of alarms, and returns why one of them requires a rollback; None if none does.
     """
 
     def __init__(
