@@ -1,4 +1,4 @@
-"""Write captured requests and answers to S3 as SageMaker's DataCaptureConfig does: JSON lines, one folder an hour."""
+"""Write captured requests and answers to S3 as SageMaker's DataCaptureConfig does: JSON lines, one folder per hour."""
 
 import base64
 import json
@@ -28,7 +28,7 @@ MAX_WAITING_CHARS = 64 << 20
 
 
 class Target(NamedTuple):
-    """Where captured lines are written: in which account, and the URI and the names that decide the folder."""
+    """Where captured lines are written: the endpoint's account and region, and the parts of the folder's URI."""
 
     owner: Owner
     uri: str
@@ -70,13 +70,13 @@ class DataCapture:
         response: ModelResponse,
         requested_at: datetime,
     ) -> None:
-        """Capture an invocation if the configuration says so; InitialSamplingPercentage of them, at random.
+        """Capture an invocation, if the configuration says so and its InitialSamplingPercentage, at random, selects it.
 
         Args:
             owner: The endpoint's account and region.
             endpoint: EndpointName.
             variant: VariantName.
-            config: DataCaptureConfig; None without one.
+            config: DataCaptureConfig; None if the endpoint has none.
             request: The request.
             response: The model's response.
             requested_at: When the request came, UTC.
@@ -89,7 +89,7 @@ class DataCapture:
         self._add(Target(owner, config["DestinationS3Uri"], endpoint, variant), [line])
 
     def _add(self, target: Target, lines: Sequence[str]) -> None:
-        """Keep lines in memory for the next write, at most `MAX_WAITING_CHARS` characters in all."""
+        """Add lines to those that wait in memory for the next write. Drop the lines for which there is no space."""
         with self._lock:
             for line in lines:
                 if self._waiting_chars + len(line) <= MAX_WAITING_CHARS:

@@ -1,4 +1,4 @@
-"""Move the traffic of an endpoint from its old instances to new ones, step by step, while alarms are watched."""
+"""Move the traffic of an endpoint from its old instances to new ones, step by step. An alarm causes a rollback."""
 
 import logging
 import threading
@@ -29,7 +29,7 @@ class Deployment:
         old_fleet: The instances that serve before the update.
         new_fleet: The instances that replace them; none is started yet.
         set_share: Sets the share of the requests that the new instances get.
-        find_rollback_reason: Returns, for the names of alarms, why one of them ends the update; None if none does.
+        find_rollback_reason: Gets names of alarms, and returns why one of them requires a rollback; None if none does.
         close_event: Set when the server stops or the endpoint is deleted.
     """
 
@@ -52,7 +52,8 @@ class Deployment:
 
         Raises:
             JobFailed: A new instance did not start.
-            RollbackRequired: An alarm is in the state ALARM, the update took too long, or the server stops.
+            RollbackRequired: An alarm is in the state ALARM, the update took too long, the server stops, or the
+                endpoint is deleted.
         """
         traffic = self._traffic
         if not traffic.is_rolling:
@@ -76,7 +77,9 @@ class Deployment:
             try:
                 self._old_fleet.scale(1 - share)
             except JobFailed as error:  # the old instances that run must serve all requests
-                log.warning("an instance does not start during a rollback: %s", error.reason)
+                log.warning(
+                    "rollback: an old instance does not start, so those that run get all requests: %s", error.reason
+                )
                 break
             self._move_traffic(share)
             if share > 0:
@@ -86,7 +89,8 @@ class Deployment:
     def _move_traffic(self, share: float) -> None:
         self._share = share
         self._set_share(share)
-        log.info("the new instances get %.0f %% of the requests", 100 * share)
+        config_name = self._new_fleet.config.config_name
+        log.info("the instances of configuration %s get %.0f %% of the requests", config_name, 100 * share)
 
     def _watch_alarms(self, wait_s: float) -> None:
         deadline = time.monotonic() + wait_s
@@ -99,4 +103,4 @@ class Deployment:
             if time.monotonic() >= deadline:
                 return
             if self._close_event.wait(min(CHECK_S, max(deadline - time.monotonic(), 0.0))):
-                raise RollbackRequired("drydock ended during the update.")
+                raise RollbackRequired("drydock stopped, or the endpoint was deleted, during the update.")

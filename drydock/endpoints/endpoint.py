@@ -37,7 +37,7 @@ class Endpoint(EndpointDescription):
         record: The endpoint's record, which `save` stores.
         resources: Storage of the record.
         make_fleet: Creates the instances of a configuration, and does not start them.
-        find_rollback_reason: Returns, for the names of alarms, why one of them ends an update; None if none does.
+        find_rollback_reason: Gets names of alarms, and returns why one of them requires a rollback; None if none does.
     """
 
     def __init__(
@@ -55,13 +55,13 @@ class Endpoint(EndpointDescription):
         self._next_fleet: Fleet | None = None
         self._next_share = 0.0
         self._close_event = threading.Event()
-        # Such an endpoint served already when an earlier server stored it: requests wait until its instances start.
+        # A stored endpoint that served before the server was restarted: requests wait until its instances have started.
         if record.status not in NOT_SERVING_STATUSES:
             self._fleet = make_fleet(record.plan, self._count_restart)
 
     @property
     def fleet(self) -> Fleet | None:
-        """The instances that answer the next request; None if the endpoint does not serve."""
+        """The instances for one request, chosen at random during an update; None if the endpoint does not serve."""
         if self.record.status in NOT_SERVING_STATUSES:
             return None
         next_fleet = self._next_fleet
@@ -100,7 +100,7 @@ class Endpoint(EndpointDescription):
         return True
 
     def scale(self, sizes: Mapping[str, VariantSize]) -> bool:
-        """Change the sizes of variants, by their names, in the background.
+        """Set the size of each variant in the background; `sizes` has the new sizes by the variants' names.
 
         The new values are stored at once, so they survive a kill of the server.
 
@@ -138,7 +138,7 @@ class Endpoint(EndpointDescription):
             fleet.drain(max(deadline - time.monotonic(), 0.0))
 
     def recover(self) -> None:
-        """Start the instances again after a restart of the server. An update that was in progress begins anew.
+        """Start the instances again after a restart of the server. An update that was in progress starts again.
 
         Call this when the server already answers requests.
         """
@@ -182,7 +182,7 @@ class Endpoint(EndpointDescription):
 
     def _set_status(self, status: EndpointStatus, reason: str | None = None) -> None:
         with self._lock:
-            # After `close`, the next server resumes from the stored status. A deletion is never undone.
+            # After `close`, the stored status stays: the server resumes from it after a restart. A deletion is final.
             if self._close_event.is_set() or self.record.status is EndpointStatus.DELETING:
                 return
             self.record.status, self.record.reason = status, reason
@@ -273,7 +273,10 @@ class Endpoint(EndpointDescription):
             self._set_status(EndpointStatus.IN_SERVICE, reason)
 
     def _recover(self, fleet: Fleet, *, has_interrupted_update: bool, was_in_service: bool) -> None:
-        """Start the instances of the stored configuration, with retries. Then repeat an update that was interrupted."""
+        """Start the instances of the stored configuration, with retries. Then repeat an interrupted update.
+
+        After an interrupted rollback or change of sizes, the endpoint becomes InService.
+        """
         while fleet is self._fleet and not self._close_event.is_set():
             try:
                 fleet.scale()

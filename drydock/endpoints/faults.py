@@ -1,4 +1,4 @@
-"""Make a variant of an endpoint answer with errors or slowly, so that a rollback can be rehearsed."""
+"""Make a variant of an endpoint answer with errors or slowly, so that a rollback can be tested."""
 
 import random
 import time
@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from drydock.endpoints.instances.connection_pool import ModelResponse
 
 FAILURE = b'{"error": "drydock makes this variant fail, as its command `variant` requested"}'
-"""Body of the error response of a request that a fault makes fail."""
+"""Body of the error response to a request that fails because of a fault."""
 
 
 @dataclass(frozen=True)
@@ -18,8 +18,8 @@ class VariantFault:
     Attributes:
         variant: VariantName; "" for every variant of the endpoint.
         config_name: Name of the endpoint configuration that has the fault, or a pattern of names, such as
-            `flights-2-*`; "" for any. During an update, it tells the old configuration from the new one: both usually
-            have variants of the same names.
+            `flights-2-*`; "" for any. During an update, it says whether the fault is in the old or the new
+            configuration: both usually have variants of the same names.
         error_rate: Share of the requests that fail, from 0 to 1.
         error_status: HTTP status of these failures.
         latency_s: Seconds by which each answer is delayed.
@@ -34,7 +34,7 @@ class VariantFault:
     ends_at: float
 
     def matches(self, config_name: str) -> bool:
-        """Return whether the fault applies to a configuration."""
+        """Return whether the fault applies to a configuration, whatever the variant."""
         return fnmatchcase(config_name, self.config_name or "*")
 
 

@@ -22,7 +22,7 @@ MAX_BODY_BYTES = 6 * 1024**2
 """SageMaker's limit for the body of a request, and for that of an answer."""
 TIMEOUT_S = 60.0
 """SageMaker's limit for the answer of a model. The option --invocation-timeout sets another one."""
-# A model may end its process at each request. So a request fails if its connection breaks this number of times.
+# The code of a model may end its process at each request. So a request fails if its connection breaks this many times.
 MAX_BROKEN_REQUESTS = 3
 RETRY_PAUSE_S = 0.05
 MESSAGE_MAX_CHARS = 1024
@@ -78,7 +78,8 @@ class InvocationResult:
     Attributes:
         variant: The variant that answered.
         response: The response.
-        model_latency_s: Seconds from the request to the response.
+        model_latency_s: Seconds from sending the request to the model until its response, without the wait for an
+            instance; with the delay of a fault. If no response comes, the wait counts, too; 0 if a cold start fails.
         instances: How many instances the variant has; 0 if it is serverless.
     """
 
@@ -120,6 +121,7 @@ def invoke(fleet: Fleet, faults: VariantFaults, request: Invocation, endpoint: s
 
     Raises:
         InvocationError: The variant is unknown: a retry cannot help. Or a serverless variant is busy: a retry can help.
+        FleetStopped: The instances were stopped. Another fleet of the endpoint may answer.
     """
     return _invoke_variant(fleet, find_variant(fleet, request.target_variant, endpoint), faults, request)
 
@@ -188,7 +190,7 @@ def find_variant(fleet: Fleet, name: str, endpoint: str) -> Variant:
 
 
 def _send(fleet: Fleet, variant: Variant, request: Invocation) -> tuple[ModelResponse, float]:
-    """Return the response of an instance, with status 0 if there is none in time, and the seconds that it took."""
+    """Return the response of an instance, with status 0 if there is none in time, and the model's latency, seconds."""
     deadline, broken_count, log_stream = time.monotonic() + request.timeout_s, 0, ""
     headers = {**request.headers, TIMEOUT_HEADER: str(request.timeout_s)}
     started_at = time.perf_counter()
@@ -207,7 +209,7 @@ def _send(fleet: Fleet, variant: Variant, request: Invocation) -> tuple[ModelRes
         except TimeoutError:
             break
         except (OSError, http.client.HTTPException) as error:
-            # A refused connection has not reached the model: the process has just ended.
+            # If the connection was refused, the model did not get the request: the process has just ended.
             broken_count += not isinstance(error, ConnectionRefusedError)
             time.sleep(RETRY_PAUSE_S)
     status, text = (500, ENDED_MESSAGE) if broken_count == MAX_BROKEN_REQUESTS else (0, TIMEOUT_MESSAGE)

@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 FLUSH_S, COMPACT_S = 2.0, 3_600.0
 """Seconds between two writes of the metrics to disk, and between two merges of the older ones."""
 NAMESPACE, INSTANCES_NAMESPACE = "AWS/SageMaker", "/aws/sagemaker/Endpoints"
-# From a metric's name to its unit.
+# The unit of each metric, by the metric's name.
 UNITS = {
     "Invocations": "None",
     "InvocationsPerInstance": "None",
@@ -52,7 +52,7 @@ Key = tuple[Owner, str, str, str]
 
 
 class EndpointMetrics:
-    """Records values of metrics. Safe for several threads. A kill -9 loses those of the last two seconds.
+    """Records values of metrics. Safe for several threads. A kill -9 loses the values of the last two seconds.
 
     Args:
         store: The server's storage.
@@ -140,7 +140,7 @@ class EndpointMetrics:
             owner: The endpoint's account and region.
             endpoint: EndpointName.
             size: How many requests there are.
-            instances: How many instances answer them.
+            instances: How many instances are ready to answer them.
         """
         values = {
             "ApproximateBacklogSize": float(size),

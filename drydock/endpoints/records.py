@@ -24,14 +24,16 @@ class EndpointStatus(StrEnum):
 
 @dataclass
 class Variant:
-    """A production variant of an endpoint: a model, and how many instances serve it.
+    """A variant of an endpoint, production or shadow: a model, and how many instances serve it.
 
     Attributes:
         name: VariantName.
         container: The container of its model, as it was when the deployment began.
         instance_type: InstanceType.
         count: How many instances it should have.
-        weight: Its share of the requests is this weight divided by the sum of all weights.
+        weight: A production variant's share of the requests is its weight divided by the sum of those of all production
+            variants. A shadow variant gets copies of a share of the requests: its weight divided by that of the
+            production variant.
         is_shadow: Whether it gets copies of the requests of the production variant. Clients do not get its answers.
         serverless: ServerlessConfig; None for a variant that runs on instances. For a serverless variant, `count` is
             ProvisionedConcurrency: the number of processes that run even without requests.

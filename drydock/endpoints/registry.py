@@ -38,7 +38,7 @@ class Endpoints:
         settings: The server's settings.
         executor: Runs the instances.
         logs: Moves the instances' logs to CloudWatch Logs.
-        find_rollback_reason: Returns, for the names of alarms, why one of them ends an update; None if none does.
+        find_rollback_reason: Gets names of alarms, and returns why one of them requires a rollback; None if none does.
     """
 
     def __init__(
@@ -140,7 +140,7 @@ class Endpoints:
             threading.Thread(target=self._drain_and_remove, args=(endpoint,), name=endpoint.name, daemon=True).start()
 
     def close(self) -> None:
-        """Stop all instances. The next server starts them again."""
+        """Stop all instances. The server starts them again after its next start."""
         self.shadow.close()
         self._utilization.close()
         self.async_invocations.close()
@@ -159,7 +159,7 @@ class Endpoints:
         """
         for endpoint in list(self._endpoints[owner].values()):
             endpoint.abandon()
-            self._forget(endpoint)
+            self._delete_record(endpoint)
             threading.Thread(target=endpoint.close, name=endpoint.name, daemon=True).start()
 
     def _drain_and_remove(self, endpoint: Endpoint) -> None:
@@ -168,10 +168,10 @@ class Endpoints:
 
     def _remove(self, endpoint: Endpoint) -> None:
         endpoint.close()
-        self._forget(endpoint)
+        self._delete_record(endpoint)
 
-    def _forget(self, endpoint: Endpoint) -> None:
-        """Delete the record, and free the name, unless another endpoint has the name already."""
+    def _delete_record(self, endpoint: Endpoint) -> None:
+        """Delete the record, unless another endpoint has the name already. Delete the waiting asynchronous requests."""
         with self._lock:
             endpoints = self._endpoints[endpoint.owner]
             if endpoints.get(endpoint.name) is endpoint:

@@ -1,4 +1,4 @@
-"""Rules for the requests of endpoints: SageMaker's rules beyond the request's shape, and drydock's own limits."""
+"""Check the requests for endpoints by SageMaker's rules beyond types and lengths, and by drydock's own limits."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -45,7 +45,7 @@ def check_config(request: Mapping[str, Any]) -> None:
     for variant in variants:
         _check_variant(variant)
     if any("ServerlessConfig" in variant for variant in variants) and (len(variants) > 1 or capture):
-        refuse("A serverless endpoint has one variant, no shadow variant, and no DataCaptureConfig.")
+        refuse("A serverless endpoint must have one variant, no shadow variant, and no DataCaptureConfig.")
     names = [variant["VariantName"] for variant in variants]
     if repeated_names := [name for name in names if names.count(name) > 1]:
         refuse(f"The variant name {repeated_names[0]} is used more than once.")
@@ -65,7 +65,7 @@ def _check_variant(variant: Mapping[str, Any]) -> None:
 
 
 def _check_managed_scaling(variant: Mapping[str, Any]) -> None:
-    """Refuse what SageMaker refuses: each variant of drydock has a model, and none has inference components."""
+    """Refuse what SageMaker refuses for a variant with a model: drydock has no inference components."""
     scaling = variant.get("ManagedInstanceScaling", {})
     if scaling.get("Status") == "ENABLED":
         refuse(
@@ -87,9 +87,9 @@ def _check_async_config(config: Mapping[str, Any], request: Mapping[str, Any]) -
     if output.get("NotificationConfig"):
         refuse("AsyncInferenceConfig.OutputConfig.NotificationConfig is not supported by drydock.")
     if request.get("ShadowProductionVariants"):
-        refuse("An asynchronous endpoint has no ShadowProductionVariants.")
+        refuse("An asynchronous endpoint cannot have ShadowProductionVariants.")
     if any("ServerlessConfig" in variant for variant in request["ProductionVariants"]):
-        refuse("An asynchronous endpoint has no serverless variants.")
+        refuse("An asynchronous endpoint cannot have serverless variants.")
 
 
 def count_instances(variant: Mapping[str, Any]) -> int:
@@ -146,7 +146,7 @@ def check_conversion(config: ServedConfig, next_config: ServedConfig) -> None:
 
 
 def check_instance_count(count: int) -> None:
-    """Check that the instances of an endpoint, each a process of this machine, are not too many.
+    """Check that an endpoint does not have too many instances: each is a process or a container of this machine.
 
     Raises:
         AWSValidationException: There are too many. A retry cannot help.

@@ -7,7 +7,7 @@ from drydock.endpoints.invocation import Invocation, InvocationResult, invoke, r
 
 
 def serve(endpoint: Endpoint | None, request: Invocation, name: str) -> tuple[Fleet, InvocationResult]:
-    """Send a request to an instance of an endpoint; return the fleet of the instance, and the model's response.
+    """Send a request to an instance of an endpoint. Return the fleet of the instance, and the model's response.
 
     Args:
         endpoint: The endpoint; None if it does not exist.

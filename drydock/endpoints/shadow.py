@@ -1,4 +1,4 @@
-"""Send copies of requests to a shadow variant in the background. Their answers are discarded; no client waits."""
+"""Send copies of requests to a shadow variant in the background. No client waits for the answers."""
 
 import logging
 import threading

@@ -1,4 +1,4 @@
-"""Read and set the size of a variant, which UpdateEndpointWeightsAndCapacities and scaling policies change."""
+"""Compute and set the size of a variant, which UpdateEndpointWeightsAndCapacities and scaling policies change."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from drydock.jobs.rules import refuse
 
 @dataclass(frozen=True)
 class VariantSize:
-    """The weight, the number of instances, and the ServerlessConfig of a variant."""
+    """The size of a variant: its weight, its number of instances, and its ServerlessConfig."""
 
     weight: float
     count: int
@@ -24,7 +24,7 @@ class VariantSize:
 
 
 def set_sizes(variants: Sequence[Variant], sizes: Mapping[str, VariantSize]) -> None:
-    """Set the size of each variant; `sizes` has the new sizes by the names of the variants."""
+    """Set the size of each variant; `sizes` has the new size of each of them, by the name of the variant."""
     for variant in variants:
         size = sizes[variant.name]
         variant.weight, variant.count, variant.serverless = size.weight, size.count, size.serverless

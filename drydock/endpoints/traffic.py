@@ -1,4 +1,4 @@
-"""Read a DeploymentConfig: in which steps the traffic moves to the new instances, and which alarms end the update."""
+"""Read a DeploymentConfig: in which steps the traffic moves to the new instances, and which alarms cause a rollback."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -21,10 +21,10 @@ class TrafficPlan:
         shares: The share of the requests that the new instances get, step by step; the last is 1.
         wait_s: Seconds after each step for which the alarms are watched.
         termination_wait_s: Seconds from the last step's end until the old instances are stopped.
-        alarms: Names of the alarms that end the update.
-        timeout_s: Seconds that the update may take in all.
+        alarms: Names of the alarms that cause a rollback.
+        timeout_s: Seconds that the update may take in all; then it is rolled back.
         is_rolling: Whether instances are replaced batch by batch: with each step, new instances start, and as many of
-            the old ones are stopped. Else all new instances start before the first step.
+            the old ones are stopped. If it is false, all new instances start before the first step.
         rollback_share: The share of the instances in each batch of the rollback of a rolling update.
     """
 
@@ -45,8 +45,8 @@ def build_traffic_plan(deployment: Mapping[str, Any] | None, instance_count: int
         instance_count: How many instances the new configuration has.
 
     Raises:
-        AWSValidationException: A step is missing, too small or too large, there are two policies, or the policy needs
-            instances and there are none. A retry cannot help.
+        AWSValidationException: The size of a step is missing, too small or too large, there are two policies, or the
+            policy needs instances and there are none. A retry cannot help.
     """
     if not deployment:
         return TrafficPlan()

@@ -8,12 +8,13 @@ from drydock.tuning.records import Ending
 from drydock.tuning.trial import Trial
 
 MAX_FAILURES = 5
-"""A tuning job fails once this many training jobs have ended without a single success, as on SageMaker.
+"""A tuning job fails if this many training jobs have ended and none has succeeded, as on SageMaker.
 
-A value that is not a finite number is no objective: SageMaker documents ObjectiveStatus Failed for a training job whose
-objective "was not evaluated", and not what it does with a NaN."""
+Here, a training job counts as a success if the newest value of its objective is a finite number, even if it failed.
+SageMaker does not document what it does with a NaN, only that ObjectiveStatus is Failed if the objective "was not
+evaluated"."""
 MIN_IMPROVEMENT = 0.01
-"""A trial improves the best objective if it is better by this share: SageMaker's 1%."""
+"""A trial improves the best objective if it is better by this share of it: SageMaker's 1%."""
 NO_SUCCESS_ADVICE = "Please take a look at the training job failures to get more details."
 NO_OBJECTIVE_ADVICE = (
     "Please ensure that the custom algorithm is emitting the objective metric as defined by the regular expression "
@@ -22,7 +23,7 @@ NO_OBJECTIVE_ADVICE = (
 
 
 def find_best(trials: Sequence[Trial], plan: TuningPlan) -> Trial | None:
-    """Return the first trial with the best objective, of those that can be best; None if there is none."""
+    """Return the trial with the best objective, the first if there are several; None if no trial `can_be_best`."""
     best_trial: Trial | None = None
     for trial in trials:
         if trial.can_be_best and (
@@ -35,7 +36,8 @@ def find_best(trials: Sequence[Trial], plan: TuningPlan) -> Trial | None:
 def find_ending(trials: Sequence[Trial], plan: TuningPlan, running_s: float) -> Ending | None:
     """Return how the tuning job ends; None if it continues.
 
-    It ends if a completion criterion is met, or if `MAX_FAILURES` trials have ended and none has succeeded.
+    It ends if it meets a completion criterion or reaches MaxRuntimeInSeconds, or if `MAX_FAILURES` trials have ended
+    and no trial has a finite number as the newest value of its objective.
 
     Args:
         trials: The trials so far.
@@ -56,9 +58,12 @@ def find_ending(trials: Sequence[Trial], plan: TuningPlan, running_s: float) -> 
 def choose_final_ending(trials: Sequence[Trial], planned_ending: Ending | None) -> Ending:
     """Return how a tuning job ends whose training jobs have all ended.
 
+    If neither Stopped nor Failed was planned, it ends as Failed if it has trials and none of them has an objective.
+
     Args:
         trials: All trials.
-        planned_ending: What `find_ending` or a request to stop has decided before; None if all trials have run.
+        planned_ending: The ending that was decided before, by `find_ending`, a request to stop or an error; None if all
+            planned trials have run.
     """
     if planned_ending and planned_ending.status is not Status.COMPLETED:
         return planned_ending
@@ -94,7 +99,7 @@ def _is_target_met(trials: Sequence[Trial], plan: TuningPlan) -> bool:
 
 
 def _describe_failure(trials: Sequence[Trial]) -> Ending:
-    """Return the end of a tuning job without any objective, with SageMaker's FailureReason."""
+    """Return the ending of a tuning job without any objective, with SageMaker's FailureReason."""
     count = len(trials)
     if all(trial.status is Status.FAILED for trial in trials):
         start = (

@@ -1,4 +1,4 @@
-"""Build the responses of the API about a tuning job: its description, and the entries of lists."""
+"""Build the responses of the API about a tuning job: its description, and its entries in lists."""
 
 import math
 from collections import Counter
@@ -62,7 +62,7 @@ def list_trial_items(job: TuningJob) -> list[TrialItem]:
 
 
 def list_parent_trials(job: TuningJob) -> list[ParentTrial]:
-    """Return the trials of a tuning job that have an objective, for a warm start of another job."""
+    """Return the trials of a tuning job that can be the best one, for a warm start of another job."""
     return [
         ParentTrial(
             trial.summarize(job.plan, job.name), {**job.plan.static_values, **trial.record.values}, trial.objective
@@ -100,7 +100,7 @@ def _count_statuses(trials: Sequence[Trial]) -> dict[str, int]:
 def _find_overall_best_trial(
     job: TuningJob, best_trial: Trial | None, best_summary: dict[str, Any] | None
 ) -> dict[str, Any] | None:
-    """Return the best trial of the tuning job and its parents. SageMaker shows it only if these have equal data."""
+    """Return the summary of the best trial of the tuning job and its parents; None if they may have different data."""
     warm_start = job.record.request.get("WarmStartConfig", {})
     if warm_start.get("WarmStartType") != "IdenticalDataAndAlgorithm":
         return None

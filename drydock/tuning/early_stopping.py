@@ -14,13 +14,13 @@ def is_worse_than_median(
 ) -> bool:
     """Return whether a trial must be stopped.
 
-    At each step, the value of the trial is compared with the median of the other trials' running averages up to the
-    same step. A step is one value of the objective in the log; a value that is not finite is ignored.
+    At each step, the value of the trial is compared with the median of the averages that the completed trials had up to
+    the same step. A step is one value of the objective in the log; a value that is not finite is ignored.
     Source: Amazon SageMaker Developer Guide, "Stop Training Jobs Early".
 
     Args:
         series: The values of the trial so far.
-        first_step: The first step that was not checked before, from 1.
+        first_step: Number, from 1, of the first step that was not checked before.
         completed_series: The values of the trials that have completed.
         objective: The objective.
     """

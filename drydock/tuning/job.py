@@ -102,7 +102,7 @@ class TuningJob:
             return status_before
 
     def discard(self) -> None:
-        """Record that the tuning job was deleted. It starts no more trials, and later changes are not stored."""
+        """Start no more trials, and store no more changes, because the tuning job was deleted."""
         with self._lock:
             self._is_discarded = True
 
@@ -130,10 +130,10 @@ class TuningJob:
             return
         self._start_stored_trials()
         trials = self.list_trials()
-        if self._checked_steps is None:  # values that an earlier server checked are not checked again
+        if self._checked_steps is None:  # values that were checked before a restart are not checked again
             self._checked_steps = {trial.record.name: len(trial.series) for trial in trials}
         if self.record.ending is None:
-            self._stop_bad_trials(trials)
+            self._stop_poor_trials(trials)
             ending = completion.find_ending(trials, self.plan, self.measure_running_s())
             if ending is not None:
                 self._set_ending(ending)
@@ -157,9 +157,10 @@ class TuningJob:
         return self._jobs.get(name)
 
     def _start_stored_trials(self) -> None:
-        """Create the training jobs of trials that have none. A trial is stored first, so that it is started once.
+        """Create the training jobs of stored trials that have none, or remove these trials if the tuning job ends.
 
-        If a server is killed in between, the next server starts the trial here.
+        A trial is stored before its training job is created. If the server is killed in between, its training job is
+        created here after a restart, once.
         """
         for trial in self.list_trials():
             if trial.job is None and not self._is_discarded:
@@ -188,7 +189,7 @@ class TuningJob:
             self._start_stored_trials()
             trials, running_count = self.list_trials(), running_count + 1
 
-    def _stop_bad_trials(self, trials: Sequence[Trial]) -> None:
+    def _stop_poor_trials(self, trials: Sequence[Trial]) -> None:
         """Stop the running trials that early stopping or Hyperband rejects."""
         assert self._checked_steps is not None, "advance has set it"
         for index, trial in enumerate(trials):
@@ -197,7 +198,7 @@ class TuningJob:
             if trial.has_ended or (cause is None and step < first_step):
                 continue
             self._checked_steps[trial.record.name] = step
-            # A cause may be stored already: an earlier server was killed before it stopped the training job.
+            # A cause may be stored already: the server was killed before it stopped the training job.
             cause = cause or decisions.find_stop_cause(self.record, self.plan, trials, index, first_step)
             if cause is not None:
                 self._stop_trial(trial, cause)
@@ -211,8 +212,9 @@ class TuningJob:
         assert trial.job is not None, f"{trial.record.name} does not exist"
         if trial.job.stop_event.is_set():
             return
-        log.info("tuning job %s: stops %s (%s) after %d values", self.name, trial.job.name, cause, len(trial.series))
-        with self._lock:  # stored first: the next server must know why the training job is Stopped
+        name, count = trial.job.name, len(trial.series)
+        log.info("tuning job %s: stopping %s (%s) after %d values of the objective", self.name, name, cause, count)
+        with self._lock:  # stored first: after a kill, the server must know why the job is Stopped
             trial.record.stop_cause = trial.record.stop_cause or cause
             self.save()
         self._training_jobs.stop(trial.job)

@@ -82,14 +82,14 @@ class TuningPlan:
 
     @property
     def max_trials(self) -> int:
-        """How many trials the tuning job starts at most, without retries."""
+        """Largest number of trials that the tuning job starts, not counting retries."""
         if self.strategy == "Grid":
             return int(count_combinations(self.ranges))
         return int(self._limits["MaxNumberOfTrainingJobs"])
 
     @property
     def max_parallel_trials(self) -> int:
-        """How many training jobs run at the same time at most."""
+        """Largest number of training jobs that run at the same time."""
         return int(self._limits["MaxParallelTrainingJobs"])
 
     @property
@@ -110,7 +110,7 @@ class TuningPlan:
 
     @property
     def max_retries(self) -> int:
-        """How many more training jobs a trial may have, if its training jobs fail with an internal error."""
+        """How often a trial may be repeated with the same values, if its training job fails with an internal error."""
         return int(self.definition.get("RetryStrategy", {}).get("MaximumRetryAttempts", 0))
 
     @property
@@ -143,7 +143,7 @@ class TuningPlan:
 
 
 def read_resources(definition: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the ResourceConfig of a definition's training jobs, from whichever structure has it; {} if none has."""
+    """Return the ResourceConfig of a definition's training jobs, from the member that has it; {} if none has."""
     if "ResourceConfig" in definition:
         return dict(definition["ResourceConfig"])
     config = dict(definition.get("HyperParameterTuningResourceConfig", {}))

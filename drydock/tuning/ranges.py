@@ -13,7 +13,10 @@ Number = int | float
 
 
 class Range(Protocol):
-    """The range of one hyperparameter. The sampler searches its internal values; scripts get their texts."""
+    """The range of one hyperparameter.
+
+    The sampler searches internal values: integers, numbers or texts. A script gets each value as a text.
+    """
 
     @property
     def name(self) -> str:
@@ -157,7 +160,7 @@ def read_ranges(parameter_ranges: Mapping[str, Any]) -> list[Range]:
 
 
 def choose_scale(item: Mapping[str, str]) -> str:
-    """Return the scale of an integer or continuous range. For Auto, it depends on how far the ends are apart."""
+    """Return the scale of an integer or continuous range. For Auto, it depends on the ratio of the ends."""
     scale = item.get("ScalingType", "Auto")
     if scale != "Auto":
         return scale

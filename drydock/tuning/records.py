@@ -17,7 +17,7 @@ class StopCause(StrEnum):
     MAX_RESOURCE = "max-resource"
     """The trial continued beyond Hyperband's MaxResource."""
     TUNING_ENDED = "tuning-ended"
-    """The tuning job was stopped, or met a completion criterion."""
+    """The tuning job was stopped, failed, or met a completion criterion."""
 
 
 @dataclass
@@ -27,7 +27,7 @@ class TrialRecord:
     Attributes:
         name: Name of the training job.
         values: The tuned hyperparameters, as the training job gets them.
-        attempt: How many training jobs with these values came before, because of RetryStrategy.
+        attempt: 0 for the first training job with these values, 1 for its first retry (RetryStrategy), and so on.
         stop_cause: Why the tuning job stopped the training job; None if it did not.
     """
 
@@ -77,7 +77,7 @@ class TuningRecord:
         ended_at: HyperParameterTuningEndTime.
         reason: FailureReason.
         trials: The trials, in the order of their creation.
-        parent_trials: The trials of the parents that have an objective.
+        parent_trials: The parents' trials that have an objective, and are Completed or reached Hyperband's MaxResource.
     """
 
     name: str

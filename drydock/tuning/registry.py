@@ -34,11 +34,11 @@ class TuningJobs:
             self._add(owner, TuningRecord.load(text))
 
     def start(self) -> None:
-        """Begin to start and stop the trials of tuning jobs, also of those of an earlier server."""
+        """Begin to start and stop the trials of tuning jobs, including jobs that were stored before a restart."""
         self._thread.start()
 
     def close(self) -> None:
-        """Stop the thread. A server that is started later continues the tuning jobs."""
+        """Stop the thread. The server continues the tuning jobs after its next start."""
         self._stop_event.set()
         self._change_event.set()
         if self._thread.is_alive():

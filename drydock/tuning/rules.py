@@ -37,7 +37,7 @@ def check_request(request: Mapping[str, Any]) -> None:
     Raises:
         AWSValidationException: drydock cannot run the job. The message names the member, and an alternative if there
             is one.
-        ResourceLimitExceeded: The job has too many training jobs. A retry cannot help.
+        ResourceLimitExceeded: The job has too many training jobs, in all or at the same time. A retry cannot help.
     """
     checks = (_check_library, _check_members, _check_definition, _check_strategy, _check_limits, _check_objective)
     for check in checks:
@@ -46,7 +46,7 @@ def check_request(request: Mapping[str, Any]) -> None:
     _check_hyperparameter_names(plan)
     if "ResourceConfig" in plan.definition or "HyperParameterTuningResourceConfig" in plan.definition:
         _check_resources(plan.definition)
-    # Each trial must obey the rules of a training job. Here, it has a placeholder for the name, and no tuned values.
+    # Each trial must obey the rules of a training job. This one has a placeholder as its name, and no tuned values.
     training_rules.check_request(plan.build_trial_request("trial", values={}, tags=[]))
     _check_combinations(plan)
 

@@ -1,7 +1,7 @@
 """Propose hyperparameters, and decide which trials Hyperband stops, with Optuna.
 
 Nothing is stored between two calls: each call builds a study from all trials. So a proposal depends only on the seed,
-its number and the results so far, and if a server is killed, the next one makes the same proposals.
+its number and the results so far. After a kill and a restart, the server makes the same proposals.
 
 Optuna's import takes a second: import this module when the first proposal is needed.
 """
@@ -24,7 +24,7 @@ from drydock.tuning.plan import TuningPlan
 from drydock.tuning.ranges import CategoricalRange, ContinuousRange, IntegerRange, Range, count_combinations
 
 REDUCTION_FACTOR = 3
-"""At each rung, Hyperband continues one in this number of trials."""
+"""At each rung, one trial in this number of trials continues."""
 MAX_ATTEMPTS = 20
 """Largest number of calls of the sampler to find values that no trial has had."""
 MAX_LISTED_COMBINATIONS = 10_000
@@ -114,7 +114,7 @@ def list_rungs(min_resource: int, max_resource: int) -> list[int]:
 
 
 def _create_study(plan: TuningPlan, seed: int, observations: Sequence[Observation]) -> optuna.Study:
-    """Return a study of the trials. Optuna derives a trial's Hyperband bracket from the study's name and its number."""
+    """Return a study of the trials. Optuna derives a trial's bracket from the study's name and the trial's number."""
     sampler: optuna.samplers.BaseSampler = optuna.samplers.RandomSampler(seed=seed)
     pruner: optuna.pruners.BasePruner = optuna.pruners.NopPruner()
     if plan.strategy != "Random":

@@ -1,4 +1,4 @@
-"""A trial of a tuning job, as its training job is now."""
+"""A trial of a tuning job, with the present state of its training job."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -70,7 +70,7 @@ class Trial:
 
     @property
     def can_be_best(self) -> bool:
-        """Whether the trial has an objective and a whole model: it Completed, or it reached Hyperband's MaxResource."""
+        """Whether the trial has an objective and a whole model: it is Completed, or reached Hyperband's MaxResource."""
         is_whole = self.status is Status.COMPLETED or self.record.stop_cause is StopCause.MAX_RESOURCE
         return is_whole and self.objective is not None
 

@@ -1,4 +1,4 @@
-"""Warm start: the rules for the parents of a tuning job."""
+"""Check the parent tuning jobs of a warm start: their status, objective and hyperparameters."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

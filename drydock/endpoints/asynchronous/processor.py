@@ -26,9 +26,9 @@ from drydock.transfer.objects import ObjectStore
 log = logging.getLogger(__name__)
 
 CHECK_S, BACKLOG_S = 0.1, 5.0
-"""Seconds between two checks of the queues, and between two values of the metrics of the backlog."""
+"""Seconds between two checks of the queues, and between two records of the backlog metrics."""
 THREADS = 64
-"""Most asynchronous requests that are answered at a time, of all endpoints together."""
+"""Largest number of asynchronous requests that are answered at the same time, of all endpoints together."""
 MAX_INPUT_BYTES = 1 << 30
 """SageMaker's limit for the body of an asynchronous request."""
 
@@ -45,7 +45,9 @@ class Key(NamedTuple):
 
 
 class AsyncInvocations:
-    """The queues of all endpoints. Safe for several threads. A request is stored until it is answered.
+    """The queues of the asynchronous requests to all endpoints. A request is stored until it is answered.
+
+    Safe for several threads.
 
     Args:
         store: The server's storage.
@@ -80,7 +82,7 @@ class AsyncInvocations:
         threading.Thread(target=self._run, name="async", daemon=True).start()
 
     def close(self) -> None:
-        """Stop answering. Requests that are not answered stay stored: the server answers them after its next start."""
+        """Stop answering. Requests without an answer stay stored: the server answers them after its next start."""
         self._stop_event.set()
         self._threads.shutdown(wait=False, cancel_futures=True)
 
@@ -109,6 +111,7 @@ class AsyncInvocations:
                     log.exception("asynchronous requests of %s: internal error", key.endpoint)
 
     def _begin_requests(self, key: Key, is_backlog_due: bool) -> None:
+        """Begin to answer requests of one queue: the expired ones, and as many others as the instances can take now."""
         endpoint = self._find_endpoint(*key)
         if endpoint is None:
             return self.discard(*key)
@@ -130,19 +133,19 @@ class AsyncInvocations:
             self._threads.submit(self._process, key, endpoint, request)
 
     def _process(self, key: Key, endpoint: Endpoint, request: AsyncRequest) -> None:
-        """Answer and count a request, then let another one begin.
+        """Answer a request, and record its result in the metrics. Then another request can begin.
 
-        If counting fails, the request stays stored, and the next server answers it again.
+        If the result cannot be recorded, the request stays stored: the server answers it again after its next start.
         """
         try:
-            self._answer_and_count(key, endpoint, request)
+            self._answer_and_record(key, endpoint, request)
         except Exception:
             log.exception("asynchronous request %s: internal error", request.inference_id)
         finally:
             with self._lock:
                 self._running_counts[key] -= 1
 
-    def _answer_and_count(self, key: Key, endpoint: Endpoint, request: AsyncRequest) -> None:
+    def _answer_and_record(self, key: Key, endpoint: Endpoint, request: AsyncRequest) -> None:
         began_at, is_expired, failure = time.time(), request.is_expired, ""
         try:
             if is_expired:
@@ -156,7 +159,7 @@ class AsyncInvocations:
             log.exception("asynchronous request %s: internal error", request.inference_id)
             failure = f"InternalServerError: {type(error).__name__}: {error}"
         if self._stop_event.is_set():
-            return  # the request stays stored, and the next server answers it
+            return  # the request stays stored: the server answers it after its next start
         if failure and request.failure:
             self._write_failure(key.owner, request, failure)
         waited_s, total_s = began_at - request.submitted_at, time.time() - request.submitted_at

@@ -21,9 +21,9 @@ class AsyncRequest:
         endpoint: EndpointName.
         inference_id: InferenceId.
         headers: The headers that the model gets.
-        output: URI of the answer.
-        failure: URI of the error; "" without S3FailurePath.
-        input: URI of the body; "" if the request itself contains the body.
+        output: S3 URI to which the answer is written.
+        failure: S3 URI to which an error is written; "" without S3FailurePath.
+        input: S3 URI of the body; "" if the request itself contains the body.
         body: The body, base64; used if `input` is empty.
         ttl_s: Seconds in the queue after which the request expires.
         timeout_s: Seconds within which the model must answer.

@@ -20,7 +20,7 @@ class ModelResponse:
         body: The body.
         content_type: Content type of the body.
         custom_attributes: The header X-Amzn-SageMaker-Custom-Attributes.
-        log_stream: For an error: name of the log stream of the instance that answered; "" if no instance did.
+        log_stream: Name of the log stream of the instance that got the request; "" if no instance got it.
     """
 
     status: int
@@ -48,8 +48,8 @@ class ConnectionPool:
         self._answered_at = 0.0  # when the last response came (time.monotonic)
         self._sent_times: list[float] = []  # when each request in progress was sent
         self.is_stuck = False
-        """Whether a request got no response in time while it was the oldest in progress, and no other request got one
-        while it waited."""
+        """Whether the model server seems to hang: a request timed out that was the oldest in progress, and no other
+        request got a response while it waited."""
 
     def post(self, body: bytes, headers: Mapping[str, str], timeout_s: float) -> ModelResponse:
         """Send a request to /invocations, and return the response, whatever its status.

@@ -1,7 +1,8 @@
 """Start the instances of one configuration of an endpoint, choose one for each request, and replace those that end.
 
-An instance of a serverless variant answers one request at a time. If no instance is idle, a request starts one more, up
-to one for each core. A standby process is used first, if there is one. An instance that is idle for long is stopped.
+An instance of a serverless variant answers one request at a time. If no instance is idle, a request starts one more (a
+cold start), up to one for each core. A standby process is used first, if there is one. An instance that is idle for
+long is stopped.
 """
 
 import contextlib
@@ -33,7 +34,7 @@ CHECK_S = 0.1
 # Longest wait for the last requests of an instance that is not needed any more, seconds.
 DRAIN_S = 60.0
 # Tolerance before rounding up: 3 * (1 - 2 / 3) is a little more than 1.
-ROUNDING = 1e-9
+ROUNDING_TOLERANCE = 1e-9
 # Priority of instances while they load their models, if no request waits for them: other instances answer requests.
 DEPLOYMENT_NICENESS = 10
 
@@ -51,12 +52,12 @@ class Fleet:
         self._condition = threading.Condition()
         self._scale_lock = threading.Lock()
         self._prepare_lock = threading.Lock()
-        """One instance is prepared at a time: requests wait for Python's lock while threads prepare instances."""
+        """Held to prepare one instance at a time: threads that prepare instances hold the GIL and delay requests."""
         self._instances: list[Instance] = []
         self._starting_instances: list[Instance] = []
         self._turn = itertools.count()  # ready instances get requests in turn
         # Numbers of requests in progress, in all and by variant, and of cold starts in progress, by variant.
-        self._requests, self._variant_requests, self._launches = 0, Counter[str](), Counter[str]()
+        self._requests, self._variant_requests, self._cold_starts = 0, Counter[str](), Counter[str]()
         self._stop_event = threading.Event()
         self.standbys = Standbys(options.create_instance)
 
@@ -68,13 +69,13 @@ class Fleet:
             starts_serverless: Whether each serverless variant gets an instance now, which shows that its model loads.
 
         Raises:
-            JobFailed: An instance did not start. The instances that answered before are not changed.
+            JobFailed: An instance did not start. The instances that ran before are not changed.
         """
         with self._scale_lock:
             surplus_instances, missing_variants = [], []
             for variant in self.config.variants:
                 instances = [instance for instance in self._instances if instance.variant is variant]
-                count = math.ceil(variant.count * share - ROUNDING)
+                count = math.ceil(variant.count * share - ROUNDING_TOLERANCE)
                 count = max(count, 1) if variant.serverless and starts_serverless else count
                 # `_watch` stops idle serverless instances.
                 surplus_instances += [] if variant.serverless else instances[count:]
@@ -86,7 +87,7 @@ class Fleet:
             _stop_all_instances(surplus_instances)
 
     def count_ready(self, variant: Variant) -> int:
-        """Return how many instances of a variant answer requests now."""
+        """Return how many instances of a variant are ready to answer requests."""
         with self._condition:
             return sum(instance.variant is variant and instance.pool is not None for instance in self._instances)
 
@@ -120,7 +121,7 @@ class Fleet:
 
     @contextlib.contextmanager
     def limit_concurrency(self, variant: Variant) -> Iterator[None]:
-        """Count a request to a variant during a block.
+        """Count a request to a variant during a block, and refuse it if the variant has too many.
 
         Raises:
             VariantBusy: A serverless variant answers MaxConcurrency requests already.
@@ -157,7 +158,7 @@ class Fleet:
                     self._condition.notify_all()
 
     def _take_instance(self, variant: Variant, deadline: float) -> Instance | None:
-        launch: Future[None] | None = None
+        cold_start: Future[None] | None = None
         with self._condition:
             while not self._stop_event.is_set():
                 if ready := self._list_ready(variant):
@@ -167,9 +168,9 @@ class Fleet:
                 wait_s = deadline - time.monotonic()
                 if wait_s <= 0:
                     return None
-                launch = launch or self._begin_launch(variant)
-                if launch is not None and launch.done():
-                    launch.result()  # raises the error if the start has failed
+                cold_start = cold_start or self._begin_cold_start(variant)
+                if cold_start is not None and cold_start.done():
+                    cold_start.result()  # raises the error if the start has failed
                 self._condition.wait(min(wait_s, CHECK_S))
         raise FleetStopped("the instances were stopped")
 
@@ -178,19 +179,19 @@ class Fleet:
         ready = [item for item in self._instances if item.variant is variant and item.pool is not None]
         return [item for item in ready if item.requests == 0] if variant.serverless else ready
 
-    def _begin_launch(self, variant: Variant) -> Future[None] | None:
+    def _begin_cold_start(self, variant: Variant) -> Future[None] | None:
         """Start one more instance of a serverless variant in the background; None if the variant may have no more."""
         if not variant.serverless:
             return None
-        count = sum(instance.variant is variant for instance in self._instances) + self._launches[variant.name]
+        count = sum(instance.variant is variant for instance in self._instances) + self._cold_starts[variant.name]
         if count >= min(variant.max_concurrency, self._options.max_processes):
             return None
-        self._launches[variant.name] += 1
+        self._cold_starts[variant.name] += 1
         future: Future[None] = Future()
-        threading.Thread(target=self._launch, args=(variant, future), name="cold start", daemon=True).start()
+        threading.Thread(target=self._run_cold_start, args=(variant, future), name="cold start", daemon=True).start()
         return future
 
-    def _launch(self, variant: Variant, future: "Future[None]") -> None:
+    def _run_cold_start(self, variant: Variant, future: "Future[None]") -> None:
         started_at = time.monotonic()
         try:
             self._start_instances([variant])
@@ -200,7 +201,7 @@ class Fleet:
             future.set_exception(error)
         finally:
             with self._condition:
-                self._launches[variant.name] -= 1
+                self._cold_starts[variant.name] -= 1
                 self._condition.notify_all()
 
     def drain(self, timeout_s: float) -> None:

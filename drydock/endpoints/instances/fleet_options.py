@@ -24,7 +24,7 @@ class FleetOptions:
 
     Attributes:
         create_instance: Creates an instance, given its variant and the name of the instance.
-        on_restart: Called after an instance's process has ended.
+        on_restart: Called after an instance's process has ended, before it is started again.
         on_cold_start: Called with the name of a serverless variant and the seconds that a cold start took.
         idle_s: Seconds without a request after which an instance of a serverless variant is stopped.
         max_processes: Largest number of instances of a serverless variant.

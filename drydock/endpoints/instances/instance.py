@@ -115,7 +115,7 @@ class Instance:
             check_requirements(self._tree.model / "code" / "requirements.txt")
 
     def stand_by(self, imports: bytes) -> None:
-        """Start the process of a prepared instance as a standby: it imports libraries, and loads the model at `start`.
+        """Start the process of a prepared instance as a standby: it imports libraries, and waits for a call of `start`.
 
         Args:
             imports: What `read_imports` of another instance of the variant returned.
@@ -133,7 +133,7 @@ class Instance:
         self.is_standby = True
 
     def read_imports(self) -> bytes:
-        """Return the libraries that the process has imported, in the format of `stand_by`; empty if not known."""
+        """Return the libraries that the process has imported, as `stand_by` needs them; empty if not known."""
         with contextlib.suppress(OSError), open_regular_file(self._tree.code / model_server.IMPORTS_FILE) as file:
             return file.read(IMPORTS_MAX_BYTES)
         return b""
@@ -146,7 +146,8 @@ class Instance:
         """Start the process, or let the standby process load the model, and wait until it answers.
 
         Args:
-            niceness: Niceness of the process while it loads the model; larger if no request waits for the process.
+            niceness: Niceness of the process while it loads the model; larger if no request waits for the process. It
+                has no effect on a standby process.
 
         Raises:
             JobFailed: The process ends before it answers, or does not answer in time. The reason quotes its log.
@@ -168,7 +169,7 @@ class Instance:
         self.pool = ConnectionPool(port)
 
     def _start_host(self, variable: str, niceness: int) -> RunningHost:
-        """Start the process with a niceness, which the environment variable tells the model server, too."""
+        """Start the process with a niceness. The environment variable passes it to the model server, too."""
         variables = {variable: str(niceness)}
         plan = plan_host(self.variant, self._tree, self._owner, self._executor, self._settings, variables)
         return self._executor.start(replace(plan, niceness=niceness))

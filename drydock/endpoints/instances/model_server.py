@@ -78,7 +78,7 @@ class Handler(BaseHTTPRequestHandler):
     server: ModelServer
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
-    wbufsize = 1 << 16  # the head and the body of a response leave in one packet
+    wbufsize = 1 << 16  # the head and the body of a response are sent in one packet
 
     def do_GET(self) -> None:
         """Answer /ping: the model is loaded, since the server listens."""
@@ -105,7 +105,7 @@ class Handler(BaseHTTPRequestHandler):
     def predict(self, body: bytes, content_type: str, accept: str) -> ModelAnswer:
         """Call the model. If it does not return in time, log the stacks of all threads, and end the process.
 
-        faulthandler does so in a thread without Python's lock, which a hanging C function may hold.
+        faulthandler does so in a thread that does not need the GIL, which a hanging C function may hold.
         """
         if limit := self.headers.get(TIMEOUT_HEADER):
             faulthandler.dump_traceback_later(float(limit), exit=True)
@@ -125,7 +125,7 @@ class Handler(BaseHTTPRequestHandler):
             return True
 
     def answer_error(self, error: BaseException) -> None:
-        """Answer with the error of the model's code. Its `status_code` is the HTTP status; 500 without one."""
+        """Answer with an error of the model's code. The error's `status_code` is the HTTP status; 500 without one."""
         status = getattr(error, "status_code", 500)
         is_error_status = isinstance(status, int) and 400 <= status < 600
         text = _format_error(error)
@@ -219,10 +219,10 @@ def stand_by(code: Path, model_code: Path, niceness: int) -> None:
 def lower_priority(niceness: int) -> None:
     """Lower the priority of this thread and of the process's session, on Linux only.
 
-    Other systems would lower the priority of the whole process for ever. Where Linux divides the processors among the
-    sessions (sched(7), "The autogroup feature"), the priority of a thread has an effect only within its session.
-    Elsewhere, as in a container, only the thread's priority has an effect. drydock starts each instance in a
-    session of its own.
+    On other systems, the priority of the whole process would become lower, and stay so. Where Linux divides the
+    processors among the sessions (sched(7), "The autogroup feature"), the priority of a thread has an effect only
+    within its session. Elsewhere, as in a container, only the thread's priority has an effect. drydock starts each
+    instance in a session of its own.
 
     Args:
         niceness: The niceness; 0 changes nothing.
@@ -233,7 +233,7 @@ def lower_priority(niceness: int) -> None:
 
 
 def restore_priority(niceness: int) -> None:
-    """Give the session its usual priority after `lower_priority`. The thread's stays low: only root could raise it."""
+    """Undo `lower_priority` for the session. The thread's priority stays low: only root could raise it."""
     if niceness and sys.platform == "linux":
         _set_session_priority(0)
 

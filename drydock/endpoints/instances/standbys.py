@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 # Seconds between two checks of whether a standby process has ended.
 CHECK_S = 0.5
-# Seconds until a standby process that ended before it was taken is replaced.
+# Seconds until a standby process is replaced that did not start, or ended before it was taken.
 REPLACE_PAUSE_S = 5.0
 
 
@@ -59,7 +59,7 @@ class Standbys:
         threading.Thread(target=self._maintain_standby, args=(standby,), name="standby", daemon=True).start()
 
     def take(self, variant: Variant) -> Instance | None:
-        """Take the standby instance of a variant, and let another one replace it; None if there is none."""
+        """Return the standby instance of a variant, and start another one in its place; None if there is none."""
         with self._condition:
             standby = self._standbys.get(variant.name)
             instance = standby.instance if standby else None
