@@ -18,7 +18,8 @@ none was."""
 CHECK_INTERVAL_S = 10.0
 """Seconds between two checks of MLflow, by default."""
 MIN_CHILD_INTERVAL_S = 60.0
-"""Smallest number of seconds between two checks if each needs a child process; see `needs_library`."""
+"""Smallest number of seconds between two checks if each starts a child process with MLflow's library, which uses a CPU
+for seconds; see `needs_library`."""
 
 
 def build_champion_asset(model: str, check_interval_s: float = CHECK_INTERVAL_S) -> Asset:
