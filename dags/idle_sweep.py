@@ -26,7 +26,7 @@ KINDS_SCHEMA = {"type": "array", "items": {"type": "string", "enum": KINDS}, "ex
 with DAG(
     dag_id="idle_sweep",
     doc_md=DOC,
-    description="Finds what runs in SageMaker although nobody uses it, and stops those that param `stop` names.",
+    description="Finds what runs in SageMaker although nobody uses it, and stops it if its kind is in param `stop`.",
     schedule=CronTriggerTimetable("50 0 * * *", timezone="UTC"),
     start_date=dt.datetime(2013, 1, 1, tzinfo=dt.UTC),
     catchup=False,

@@ -10,7 +10,7 @@ DOC = """
 ### Check the lake, each week
 
 `check` compares the lake's catalog, metadata, manifests, files and row counts with each other. If something is lost,
-the run fails. Its error names the first lost part and what to do; LEEWAY_HOME/lake_check.json lists all of them.
+the run fails. Its error names the first lost parts and what to do; LEEWAY_HOME/lake_check.json lists all of them.
 
 * **Paused** at first: a check reads all files of the lake. Without the param `content` it reads only their sizes.
 * **Restore**: trigger the DAG with `repair`, and with `backup` if there is a backup. If a part cannot be restored, the

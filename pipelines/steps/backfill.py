@@ -140,6 +140,6 @@ def _publish_partitions(
         if partitions:  # once at the end, because the time of an update grows with the number of partitions
             datadocs.update_indexes(dataset.name)
     if refusals:
-        count = f"{len(refusals)} of {len(partitions)} partitions were not published"
-        raise DataError(f"{count}: {describe_refusals(refusals)}", "The others were published.")
+        summary = f"{len(refusals)} of {len(partitions)} partitions were not published"
+        raise DataError(f"{summary}: {describe_refusals(refusals)}", "The others were published.")
     return changed_count

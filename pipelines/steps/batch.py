@@ -30,12 +30,13 @@ class BatchSpec(Spec):
 
 
 class BatchResult(Result):
-    """The request for a Batch Transform job. Empty if no version can score the partition; `score` then reports why."""
+    """The input of a Batch Transform job. Empty if no version can score the partition; `score` then reports why."""
 
     version: str = ""
     """Version that scores the partition."""
     request: str = ""
-    """Name of the request that was written, for the step `score`."""
+    """Name of the rows that were written: their number and a digest. With it, the step `score` checks that the job's
+    output belongs to the published rows."""
 
 
 def run(spec: BatchSpec) -> BatchResult:

@@ -109,8 +109,8 @@ def to_json_values(report: LakeReport, restored_findings: Sequence[Finding]) -> 
 def make_error(findings: Sequence[Finding], spec: CheckLakeSpec) -> DataError:
     """Make the error that names the first lost files."""
     descriptions = "; ".join(finding.describe() for finding in findings[:MAX_NAMED])
-    part_count = "1 part" if len(findings) == 1 else f"{len(findings)} parts"
-    message = f"{part_count} of the lake cannot be read: {descriptions}. {get_report_path()} lists all."
+    parts_text = "1 part" if len(findings) == 1 else f"{len(findings)} parts"
+    message = f"{parts_text} of the lake cannot be read: {descriptions}. {get_report_path()} lists all."
     return DataError(message, findings[0].advice if spec.repair else "Run `python -m pipelines lake check --repair`.")
 
 

@@ -1,7 +1,7 @@
 """Collect the scores of one partition from the requests that an endpoint captured.
 
-Of several requests with the same key, the newest is used. Idempotent: the step replaces the partition's rows of the
-same version, endpoint and variant in the table DATASET_requests, and the file of scored rows.
+Of several captured rows with the same key, the newest is used. Idempotent: the step replaces the partition's rows of
+the same version, endpoint and variant in the table DATASET_requests, and the file of scored rows.
 """
 
 from __future__ import annotations

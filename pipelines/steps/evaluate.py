@@ -32,7 +32,7 @@ SHOWN_METRICS = {
     "multiclass": ("log_loss", "macro_auc", "accuracy", "macro_f1"),
     "regression": ("rmse", "mae", "r2", "bias"),
 }
-"""Maps each task to the metrics that are logged."""
+"""Maps each task to the metrics that are in the step's log line. The Result has all metrics."""
 
 
 def _require_model_name(name: str) -> str:
@@ -53,7 +53,7 @@ class EvaluateSpec(Spec):
     trained_model: str = "data/model"
     """Folder of the trained model, or s3://BUCKET/KEY/model.tar.gz."""
     record: str = "data/training"
-    """Folder of the training's record, or s3://BUCKET/KEY/output.tar.gz."""
+    """Folder of the files that the training script wrote about the training, or s3://BUCKET/KEY/output.tar.gz."""
     snapshot: Path = Path("data/snapshot.json")
     """The pinned window that the features were built from."""
     evaluation: Path = Path("data/evaluation")

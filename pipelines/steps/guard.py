@@ -69,7 +69,7 @@ class GuardResult(Result):
     reason: str
     """The reasons of all guards that hold the training back, in one line; empty if it may start."""
     until: dt.date | None
-    """First as_of at which drift may start a training; null if this depends on more than the as_of."""
+    """First as_of at which the guards would allow the request; null if waiting is not enough, or if it may start."""
     alert: bool
     """Whether to alert a person, because data failed validation or trainings failed the gate. If the same guard holds
     trainings back on consecutive days, `alert` is true only on the first day."""

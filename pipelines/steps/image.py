@@ -56,7 +56,8 @@ def run(spec: ImageSpec) -> ImageResult:
         raise SpecError(f"no image of {name} in {spec.region}: {error}") from None
     if is_arm:
         try:
-            # The SDK would name the image for x86_64 for those arm64 instance types that it does not know.
+            # The SDK has its images for arm64 under the scope inference_graviton. It chooses this scope itself only for
+            # the arm64 instance types that it knows; for others, it would return the image for x86_64.
             uri = _find_uri(spec, spec.instance_type, "inference_graviton")
         except LookupError:
             raise SpecError(

@@ -28,8 +28,8 @@ class MaterializeSpec(Spec):
     model: str = ""
     """Registered model, whose parameters name the dataset."""
     partition: PartitionKey | None = None
-    """Published partition to write. Empty: the newest one, and each earlier one whose values a lookup may still
-    return when the newest is published: it is older by at most the lookup's `max_age`."""
+    """Published partition to write. Empty: the newest one, and each earlier one that is older by at most the lookup's
+    `max_age`, because a lookup may still return its values."""
     ttl_days: int = Field(default=0, ge=0, le=MAX_DAYS)
     """Days from the start of a value's partition until the store deletes the value, in wall-clock time; 0: never. A
     value whose partition is older than this is deleted at once."""

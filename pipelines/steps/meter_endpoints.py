@@ -11,7 +11,7 @@ from pipelines.system.log import log
 
 
 class MeterEndpointsSpec(Spec):
-    """The endpoints with the tag leeway:endpoint or leeway:model in the environment's AWS region; nothing to choose."""
+    """No fields: the step meters all endpoints of the AWS region that have the tag leeway:endpoint or leeway:model."""
 
 
 class MeterEndpointsResult(Result):

@@ -112,7 +112,7 @@ def _identify_files(spec: ProfileSpec) -> dict[Path, tuple[int, int]]:
 def _identify_file(path: Path) -> tuple[int, int]:
     """Return the file's inode and modification time, which change when it is replaced.
 
-    Return zeros if there is no file; `count_file` reports that.
+    Return zeros if there is no file; `count_files` reports that.
     """
     try:
         status = path.stat()

@@ -1,4 +1,4 @@
-"""Make a version the champion, if it passed the gate and is not older than the champion. Idempotent.
+"""Make a version the champion, if it passed the gate and its as_of is not before the champion's. Idempotent.
 
 A backfill moves no alias unless `promote_in_backfill` is set: it only tags the version with the champion that it would
 have replaced.
@@ -36,14 +36,15 @@ class PromoteSpec(Spec):
     backfill: bool = False
     """Whether a backfill runs the step."""
     promote_in_backfill: bool = False
-    """Whether a backfill may promote a version that is not older than the champion."""
+    """Whether a backfill may promote a version whose as_of is not before the champion's."""
     force: bool = False
-    """Whether to promote the version even if it is older than the champion, was judged against another champion, or was
-    rejected, rolled back or retired. It must have passed the gate nevertheless. Needs `why`."""
+    """Whether to promote the version even if its as_of is before the champion's, or if it was judged against another
+    champion, rejected, rolled back or retired. It must have passed the gate nevertheless. Needs `why`."""
     why: str = ""
     """The reason, for the event."""
     moved_by_hand: Literal["keep", "put_back"] = "put_back"
-    """What to do first if a person moved alias `champion` by hand."""
+    """What to do first if a person moved alias `champion` in MLflow by hand. keep: the version that the alias names
+    becomes the recorded champion. put_back: the alias is set to the recorded champion again."""
 
     @model_validator(mode="after")
     def _check_reason(self) -> Self:

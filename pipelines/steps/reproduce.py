@@ -64,8 +64,8 @@ def run(spec: ReproduceSpec) -> ReproduceResult:
     from pipelines.registry.reproduction.rebuild import rebuild_version
     from pipelines.system.files import write_json
 
-    name, selector = spec.model_version.split("@")
-    comparison = rebuild_version(name, selector, retrain=spec.retrain)
+    name, version_or_alias = spec.model_version.split("@")
+    comparison = rebuild_version(name, version_or_alias, retrain=spec.retrain)
     checks = [check.model_dump() for check in comparison.checks]
     write_json(comparison.workspace / "reproduction.json", {"checks": checks, "notes": comparison.notes})
     for note in comparison.notes:

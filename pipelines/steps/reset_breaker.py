@@ -1,4 +1,7 @@
-"""Reset the breaker of a model, so that it counts only the trainings after the reset. Idempotent in a DAG run."""
+"""Reset the breaker of a model, so that it counts only the trainings after the reset. Idempotent in a DAG run.
+
+The breaker is a guard: it pauses retrainings after several in a row did not pass the gate.
+"""
 
 from __future__ import annotations
 

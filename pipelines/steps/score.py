@@ -41,9 +41,9 @@ class ScoreSpec(Spec):
     max_rows: int = Field(default=0, ge=0)
     """A partition with more rows is left to Batch Transform (step `batch`); 0: no limit."""
     response: str = ""
-    """Folder with the output of the Batch Transform job for `request`; empty: score in this process."""
+    """Folder with the output of a Batch Transform job; empty: score in this process."""
     request: str = ""
-    """Name of the request, as the step `batch` returned it."""
+    """Name of the rows that the job scored: `request` in the result of the step `batch`."""
 
 
 class ScoreResult(Result):

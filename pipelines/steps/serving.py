@@ -63,7 +63,7 @@ class ServingResult(Result):
     version: str
     """Version to serve."""
     policy: dict[str, Any]
-    """The parameters of the release: section `serving` of params.yaml, with the values of the spec in their place. A
+    """The parameters of the release: those of the spec, which section `serving` of params.yaml sets by default. A
     rollback is released at once."""
     is_rollback: bool
     """Whether the endpoint served the version before its present one: then neither budget nor alarms are checked."""

@@ -1,7 +1,7 @@
 """Check budgets and daily costs, and list each new notice once: a reached threshold, a forecast or an anomaly.
 
-A retry of the same DAG run gets the same list again, so a killed task loses no notice. Outside of a DAG run, the
-notices are listed, but not recorded as sent.
+A retry of the same task gets the same list again, so a killed task loses no notice. Outside of a DAG run, the notices
+are listed, but not recorded as sent.
 """
 
 from __future__ import annotations

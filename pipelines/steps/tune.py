@@ -136,7 +136,7 @@ def _tune(request: Request, target: Path) -> TuningResult:
 
 
 def _import_report() -> Callable[[Path, TuningResult], object]:
-    """Return the function that writes the report. Its libraries are imported here: that takes longer than writing."""
+    """Import the libraries of the report, which takes longer than writing it; return the function that writes it."""
     import sklearn.ensemble  # noqa: F401 - `importance` imports it only if there are enough trials
 
     from pipelines.tuning.report.page import write_report

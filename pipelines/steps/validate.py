@@ -98,8 +98,8 @@ def run(spec: ValidateSpec) -> ValidateResult:
     """Publish the good rows of the staged partition and quarantine the others, or refuse the partition.
 
     Raises:
-        DataError: the partition is not staged, there is no such suite, or the label has another type. A retry cannot
-            help.
+        DataError: the partition is not staged, there is no such suite, or the type of the label does not fit the task.
+            A retry cannot help.
         ValidationError: a critical expectation failed, or too many rows are bad. A retry cannot help.
         SpecError: the partition is not of the dataset's unit. A retry cannot help.
         EnginesDifferError: DuckDB and Great Expectations judge the rows differently. A retry cannot help.

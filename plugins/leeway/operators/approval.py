@@ -30,7 +30,7 @@ REASON_PARAM = Param(
 class PromotionApprovalOperator(ResultOutputMixin, ApprovalOperator):
     """Ask a person whether a candidate may be promoted, if its verdict requires an approval.
 
-    Otherwise the task is skipped. PromoteOperator after it runs in both cases.
+    If the verdict requires no approval, the task is skipped, and PromoteOperator after it runs nevertheless.
 
     The form (Airflow's Required Actions) shows the table of checks, links to the report, facts about the candidate, and
     its differences from the champion. The decision, its reason and the person are recorded as an event of the version.
@@ -38,7 +38,8 @@ class PromotionApprovalOperator(ResultOutputMixin, ApprovalOperator):
     and which decision applies if nobody answers.
 
     Args:
-        verdict: result of GateOperator (templated).
+        verdict: the whole result of GateOperator, `gate.output` (templated). PromoteOperator gets only its field
+            `verdict`.
         python: interpreter of the environment that has the ML libraries (templated); if empty, LEEWAY_PYTHON, or else
             the interpreter that runs Airflow.
 
@@ -114,7 +115,7 @@ def render_body(verdict: Mapping[str, Any]) -> str:
         for check in verdict["checks"]
     ]
     parts = [
-        _quote(". ".join(filter(None, [verdict["reason"], " ".join(verdict["next_steps"])]))),
+        _escape_markdown(". ".join(filter(None, [verdict["reason"], " ".join(verdict["next_steps"])]))),
         _render_links(verdict["report"]),
         _render_table(["", "check", "value", "interval", "bound"], checks),
     ]
@@ -135,10 +136,10 @@ def _render_links(report: str) -> str:
 
 def _render_table(headers: list[str], rows: list[list[str]]) -> str:
     all_rows = [headers, ["---"] * len(headers), *rows]
-    return "\n".join("| " + " | ".join(map(_quote, row)) + " |" for row in all_rows)
+    return "\n".join("| " + " | ".join(map(_escape_markdown, row)) + " |" for row in all_rows)
 
 
-def _quote(text: object) -> str:
+def _escape_markdown(text: object) -> str:
     """Return one line of Markdown that shows the text. The text cannot add links, HTML or columns of a table."""
     return re.sub(r"([\\`|<>\[\]])", r"\\\1", escape(text))
 

@@ -18,8 +18,9 @@ from leeway.operators.step import skip_if_nothing_done
 class BatchScoreOperator(SageMakerJobOperator, SageMakerTransformOperator):
     """Score a published partition with the champion: on the worker, or by SageMaker Batch Transform if it is large.
 
-    Both methods write the same predictions to the same table. If no champion may score the partition, the task is
-    skipped, and its log gives the reason.
+    Both methods write the same predictions to the same table. If no champion was trained as of the partition's first
+    day or before, the task is skipped, and its log gives the reason: a version that was trained later may have seen
+    labels of the partition.
 
     For a large partition, the rows and the packaged model are uploaded, unless S3 has the same content already. The
     job's name depends on DAG, task, map index and partition. Before the task starts a job, it looks for a job with that
@@ -35,14 +36,15 @@ class BatchScoreOperator(SageMakerJobOperator, SageMakerTransformOperator):
         dataset: dataset whose published partition is scored (templated); by default the one in the model's parameters.
         model: registered model (templated).
         partition: day, hour or month to score (templated), as for `IngestOperator`; by default the run's partition.
-        version: version to score with (templated); by default the champion.
+        version: version to score with (templated); by default the champion; for a partition that begins before the
+            champion's as_of, the champion of that day.
         transform_above_rows: largest number of rows that the worker scores itself (templated).
         image_uri: image with SageMaker's inference toolkit (templated); by default the SDK's xgboost image.
         role_arn: execution role of the model (templated); by default the environment's LEEWAY_ROLE_ARN.
         bucket: S3 bucket of rows, model and scores (templated); by default LEEWAY_BUCKET.
         prefix: key prefix in the bucket (templated).
         instance_type: instance type of the job, such as ml.m5.xlarge (templated).
-        instance_count: number of machines that share the rows, in files of 250,000 rows (templated).
+        instance_count: number of instances that share the rows, in files of 250,000 rows (templated).
         max_run_s: maximum run time, seconds (templated). After this time the task stops the job and fails: SageMaker
             has no such limit for these jobs.
         project: project to which the cost is charged (templated); by default the one in params.yaml, section `budget`.

@@ -53,7 +53,8 @@ class CheapHoursSensor(BaseSensorOperator):
         poke_interval: seconds between two checks.
 
     Returns:
-        cause (start), reason, usd_h, expected_usd_h.
+        cause (always `start`), reason, usd_h (price of an instance now, US dollars an hour), expected_usd_h (expected
+        mean price of a run that starts now); a price that is not known is None.
     """
 
     template_fields: Sequence[str] = (
@@ -140,7 +141,7 @@ class CheapHoursSensor(BaseSensorOperator):
             "no_history": "Check instance_type and the region, or start without this sensor.",
             "error": "The role needs ec2:DescribeSpotPriceHistory, and the instance type must exist.",
         }[event["cause"]]
-        raise AirflowFailException(f"no cheap hour for {self.instance_type}: {event['reason']}. {hint}")
+        raise AirflowFailException(f"no spot price of {self.instance_type}: {event['reason']}. {hint}")
 
     def _compute_latest_start(self, duration_s: float) -> dt.datetime:
         moments = {name: getattr(self, name) for name in ("deadline", "latest_start") if getattr(self, name)}

@@ -10,7 +10,7 @@ from leeway.operators.step import StepOperator, drop_empty_field
 class CheckLakeOperator(StepOperator):
     """Check that no file of the lake is lost or damaged, and restore lost files if that is requested. Idempotent.
 
-    If a file is lost, the task fails without retries, and its error names the first lost file.
+    If a file is lost, the task fails without retries, and its error names the first lost files.
 
     Args:
         repair: whether to restore lost files (templated).

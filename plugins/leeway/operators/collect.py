@@ -19,8 +19,8 @@ VERSION_PLACEHOLDER = "{version}"
 class CollectOperator(StepOperator):
     """Collect the scores of a partition from the requests that an endpoint captured. Idempotent.
 
-    The task is skipped, with the reason, if no row of the partition was captured. `ProfileOperator` and `SkewOperator`
-    get `rows` and `version` from its Result.
+    The task is skipped, with the reason, if no version was deployed to the endpoint, or no row of the partition was
+    captured. `ProfileOperator` and `SkewOperator` get `rows` and `version` from its Result.
 
     Args:
         dataset: dataset of the model (templated); by default the one in the model's parameters.
@@ -88,5 +88,5 @@ class CollectOperator(StepOperator):
         raise AirflowFailException(f"give captured= to the task {self.task_id}, or set LEEWAY_BUCKET.")
 
     def execute(self, context: Context) -> Any:
-        """Run the step and return its Result; skip the task if no row was captured."""
+        """Run the step and return its Result; skip the task if there is no row."""
         return skip_if_nothing_done(context, super().execute(context))

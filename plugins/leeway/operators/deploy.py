@@ -62,7 +62,7 @@ class DeployOperator(SageMakerOperator, SageMakerEndpointOperator):
     """
 
     step = "serving"
-    """Step that chooses the version. Notifications recognise the task by this step."""
+    """Step that chooses the version. The notification callbacks choose the message about the task by this name."""
     job_task_class = DeployTask
     job_fields_class = DeployFields
     previous = False
@@ -99,8 +99,8 @@ class DeployOperator(SageMakerOperator, SageMakerEndpointOperator):
 
     def _make_job_task(self, context: Context) -> DeployTask:
         job_task = super()._make_job_task(context)
-        assert isinstance(job_task, DeployTask), "job_task_class is one"
-        job_task.max_tries = context["ti"].max_tries
+        assert isinstance(job_task, DeployTask), "job_task_class must be DeployTask or its subclass"
+        job_task.max_tries = context["ti"].max_tries  # by it, ShadowTask tells a clear from a retry
         return job_task
 
     def build_step_variables(self) -> Mapping[str, str]:

@@ -29,8 +29,8 @@ class EvaluateOperator(StepOperator):
 
     Args:
         dataset: dataset of the model (templated); by default the one in the model's parameters.
-        workspace: folder of the run's DVC workspace (templated). The features and the snapshot are read there, and the
-            evaluation is written there.
+        workspace: folder of the run's DVC workspace: `workspace` in DvcReproOperator's result (templated). The features
+            and the snapshot are read there, and the evaluation is written there.
         training: result of SpotTrainingOperator (templated). It gives the defaults of `trained_model`, `record`
             and `training_job`; its job, its costs and the DAG run become tags of the version.
         trained_model: folder of the trained model, or s3://BUCKET/KEY/model.tar.gz (templated); by default the one in

@@ -25,7 +25,7 @@ class GateOperator(StepOperator, SkipMixin):
 
     Args:
         dataset: dataset of the model (templated); by default the one in the model's parameters.
-        workspace: folder of the run's DVC workspace (templated).
+        workspace: folder of the run's DVC workspace: `workspace` in DvcReproOperator's result (templated).
         model: registered model (templated).
         version: the candidate's version (templated).
         backfill: whether a backfill runs the task (templated); by default, whether a backfill started the DAG run.

@@ -155,7 +155,7 @@ class SageMakerOperator(ResultOutputMixin, BaseOperator):
 
 
 def find_user(context: Context) -> dict[str, str]:
-    """Return the variable with the person who started the DAG run, for the reports of costs.
+    """Return the environment variable that names the person who started the DAG run, for the reports of costs.
 
     The result is empty if a schedule started the run, or if LEEWAY_USER is set for all runs.
     """

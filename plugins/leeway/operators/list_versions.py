@@ -27,7 +27,7 @@ class ListVersionsOperator(StepOperator):
         last_day: last day (UTC) of the requests, included (templated); by default the day of the partition.
 
     Returns:
-        `ListVersionsResult`: endpoint, versions.
+        The field `versions` alone, not the whole `ListVersionsResult`: endpoint, versions.
     """
 
     step = "list_versions"

@@ -19,7 +19,7 @@ class MaterializeOperator(StepOperator):
         model: registered model (templated).
         partition: day, hour or month to write (templated), as for `IngestOperator`; by default the run's partition. If
             empty: the newest partition, and earlier partitions whose values are not too old.
-        ttl_days: days from the begin of a partition until the store deletes its values (templated); 0: never.
+        ttl_days: days from the start of a partition until the store deletes its values (templated); 0: never.
 
     Returns:
         `MaterializeResult`: dataset, partitions, groups, records, written.

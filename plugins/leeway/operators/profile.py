@@ -9,9 +9,9 @@ from leeway.operators.step import StepOperator
 
 
 class ProfileOperator(StepOperator):
-    """Count the rows of a scored partition by bins. Idempotent.
+    """Profile a scored partition: count its rows by bins. DriftSensor compares the counts of several days. Idempotent.
 
-    The bins are those of the reference of the version that scored the rows.
+    The bins are those of the reference of the version that scored the rows: they were chosen for its training rows.
 
     Args:
         model: registered model (templated).

@@ -10,7 +10,7 @@ from leeway.operators.step import IN_BACKFILL, StepOperator, drop_empty_field
 
 
 class PromoteOperator(StepOperator):
-    """Make a version the champion if its verdict allows that, and if it is not older than the champion. Idempotent.
+    """Make a version the champion if its verdict allows that and its as_of is not before the champion's. Idempotent.
 
     In a backfill, the version is promoted only if `promote_in_backfill` allows it. Otherwise the task succeeds, and a
     tag of the version names the champion that the version would have replaced.
@@ -21,12 +21,13 @@ class PromoteOperator(StepOperator):
     Args:
         model: registered model (templated).
         version: version to promote (templated).
-        verdict: file of the verdict, as GateOperator returns it (templated).
+        verdict: file of the verdict: `gate.output["verdict"]` of GateOperator (templated).
         promote_in_backfill: whether a backfill may promote (templated); if empty, section `promote` of params.yaml
             decides.
         backfill: whether a backfill runs the task (templated); by default, whether a backfill started the DAG run.
-        force: whether to promote a version even if it is older than the champion, was judged against another champion,
-            or was rejected, rolled back or retired (templated). Even then its verdict must allow the promotion.
+        force: whether to promote a version even if its as_of is before the champion's, or if it was judged against
+            another champion, rejected, rolled back or retired (templated). Even then its verdict must allow the
+            promotion.
         why: reason, which is recorded; required with `force` (templated).
 
     Returns:

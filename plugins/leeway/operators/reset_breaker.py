@@ -10,6 +10,8 @@ from leeway.operators.step import StepOperator
 class ResetBreakerOperator(StepOperator):
     """Reset the breaker of a model, so that it counts only later trainings. Idempotent: a DAG run resets it once.
 
+    The breaker is a guard: it pauses retrainings after several in a row did not pass the gate.
+
     Args:
         model: registered model (templated).
         why: reason, which is recorded (templated).

@@ -10,12 +10,14 @@ from leeway.operators.step import StepOperator
 class RollbackOperator(StepOperator):
     """Make the previous champion the champion again, and block the present one. Idempotent: a DAG run rolls back once.
 
+    A blocked version can be promoted again only with `force`.
+
     Args:
         model: registered model (templated).
         why: reason, which is recorded (templated).
         to: version to make champion (templated); by default the previous champion.
-        champion: version that has to be champion, or else the task fails and nothing changes (templated); by default
-            any version may be.
+        champion: version that is expected to be champion (templated). If another version is, the task fails, and
+            nothing changes. By default any version may be champion.
         force: whether `to` may be a version that was never champion or is blocked (templated).
 
     Returns:

@@ -17,7 +17,7 @@ EXTRA_FIELDS = ("partition", "model_name", "versions", "endpoint", "reason", "di
 
 
 class SkewOperator(StepOperator):
-    """Compare the features and scores of requests with those that the lake has for the same rows. Idempotent.
+    """Compare the features and scores of requests with those computed from the lake for the same rows. Idempotent.
 
     Section `skew` of params.yaml sets the share of rows that may differ, and what to do on skew. With
     `on_skew: report`, the default, the task succeeds and the asset gets an event. With `fail`, the task fails without a

@@ -34,7 +34,7 @@ class SparkPreprocessOperator(SageMakerJobOperator, SageMakerProcessingOperator)
         role_arn: execution role of the job (templated); by default the environment's LEEWAY_ROLE_ARN.
         bucket: S3 bucket of window, code and features (templated); by default LEEWAY_BUCKET.
         prefix: key prefix in the bucket (templated).
-        instance_type: instance type of the job's only machine, such as ml.m5.xlarge (templated): Spark uses all its
+        instance_type: type of the job's only instance, such as ml.m5.xlarge (templated): Spark uses all its
             cores.
         volume_size_gb: size of the disk, GB, for the window, Spark's temporary files and the features (templated).
         max_run_s: longest run, seconds (templated).

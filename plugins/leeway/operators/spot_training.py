@@ -76,7 +76,7 @@ class SpotTrainingOperator(SageMakerJobOperator, SageMakerTrainingOperator):
         max_run_s: longest training time, seconds (templated).
         max_wait_s: longest time from the job's creation to its end, seconds, including the wait for spot instances; at
             least max_run_s (templated).
-        on_no_capacity: what to do after a job that got no machine within max_wait_s. `fail`: the task fails.
+        on_no_capacity: what to do after a job that got no instance within max_wait_s. `fail`: the task fails.
             `next_instance_type`: the next of instance_types is tried. `on_demand`: all types are tried, then the first
             type on demand. The next job resumes from the same checkpoints.
         budget_usd: highest cost of all the task's jobs together, US dollars (templated). A job is not started if its
@@ -109,8 +109,9 @@ class SpotTrainingOperator(SageMakerJobOperator, SageMakerTrainingOperator):
         training_job, training_job_arn, status, model, record (s3:// addresses), instance_type, tuning,
         instance_choice (why the type was chosen; empty if the task names it), predicted_s, predicted_usd (None if the
         saving by spot is not known); with a queue, service_job (its id); and of all attempts together: attempts,
-        switches (from, to, reason, job), training_s, billable_s, cost_usd, price_usd_h, saving, interruptions, lost_s,
-        capacity_s, queue_s (0 without a queue).
+        switches (changes of the instance type, or to on demand: from, to, reason, job), training_s, billable_s,
+        cost_usd, price_usd_h, saving (share that spot saved), interruptions, lost_s (training that interruptions lost),
+        capacity_s (wait for instances), queue_s (0 without a queue).
     """
 
     job_task_class = TrainingTask

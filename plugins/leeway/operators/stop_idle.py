@@ -20,7 +20,8 @@ class StopIdleOperator(StepOperator):
             credentials.
 
     Returns:
-        `StopIdleResult`: idle, exempt, unknown, used_again, stopped.
+        `StopIdleResult`: idle (only listed), exempt, unknown (CloudWatch does not say whether they were called),
+        used_again (called or changed after the check), stopped (deleted).
     """
 
     step = "stop_idle"

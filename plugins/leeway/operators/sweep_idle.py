@@ -13,8 +13,8 @@ class IdleSweepOperator(StepOperator):
 
     By default nothing is stopped. Resources with the tag `leeway:keep`, endpoints that Leeway did not create, and
     resources without a metric of their use are never stopped; they are reported, with their cost. Before each stop, the
-    task checks again whether the resource is still idle.
-    The log has a line for each resource, with its cost of a month (docs/how-to/stop-what-is-idle.md). Idempotent.
+    task checks again whether the resource is still idle. The log has a line for each resource, with its cost of a month
+    (docs/how-to/stop-what-is-idle.md). Idempotent.
 
     Args:
         kinds: kinds to check (templated): `notebook` (notebook instances), `app` (Studio apps), `endpoint` (all
@@ -29,7 +29,8 @@ class IdleSweepOperator(StepOperator):
             credentials.
 
     Returns:
-        `SweepIdleResult`: idle, exempt, unknown, used_again, stopped, usd_month, stopped_usd_month.
+        `SweepIdleResult`: idle (only listed), exempt, unknown (a metric of the use is missing),
+        used_again (used after the check), stopped, usd_month, stopped_usd_month.
     """
 
     step = "sweep_idle"

@@ -11,6 +11,8 @@ from leeway.operators.step import StepOperator
 class WithdrawOperator(StepOperator):
     """Withdraw a published partition whose rows turned out to be wrong, and record who did it and why. Idempotent.
 
+    The rows and the outcomes of their labels are removed; older snapshots of the lake still have them.
+
     Args:
         dataset: dataset whose published partition is withdrawn (templated).
         partition: day, hour or month to withdraw (templated).

@@ -13,12 +13,13 @@ from leeway.hooks.sagemaker.aws_errors import format_error_line
 from leeway.hooks.step.champion import needs_library, read_champion
 
 CHAMPION = "champion"
-"""Key in the asset's state store: version of the last event, or the one that was champion at the first look; empty if
+"""Key in the asset's state store: version of the last event, or the one that was champion at the first check; empty if
 none was."""
 CHECK_INTERVAL_S = 10.0
-"""Seconds between two looks at MLflow, by default."""
+"""Seconds between two checks of MLflow, by default."""
 MIN_CHILD_INTERVAL_S = 60.0
-"""Smallest number of seconds between two looks if each needs a child process; see `needs_library`."""
+"""Smallest number of seconds between two checks if each starts a child process with MLflow's library, which uses a CPU
+for seconds; see `needs_library`."""
 
 
 def build_champion_asset(model: str, check_interval_s: float = CHECK_INTERVAL_S) -> Asset:
@@ -38,10 +39,10 @@ def build_champion_asset(model: str, check_interval_s: float = CHECK_INTERVAL_S)
 class ChampionTrigger(BaseEventTrigger):
     """Emit one event for each change of a model's champion, whoever changed it: a task, a command, or a person.
 
-    The first look only stores the champion. A champion that changed while nobody looked (the DAG was paused, or the
-    triggerer was down) has one event at the next look. There is no event while MLflow does not answer, or if the alias
-    was removed. A version is stored one look after its event, when Airflow has surely stored the event: if the
-    triggerer is killed in between, the event is emitted twice, and never lost.
+    The first check only stores the champion. If the champion changed while this trigger did not run (the DAG was
+    paused, or the triggerer was down), the next check emits one event. There is no event while MLflow does not answer,
+    or if the alias was removed. The version of an event is stored only at the next check, when Airflow has surely
+    stored the event. So if the triggerer is killed in between, the event is emitted twice, and never lost.
 
     Args:
         model: registered model.
@@ -67,7 +68,7 @@ class ChampionTrigger(BaseEventTrigger):
         while True:
             event = None
             try:
-                event = await self._look()
+                event = await self._check()
                 self._problem = ""
             except Exception as error:
                 self._log_problem(format_error_line(error))
@@ -76,7 +77,7 @@ class ChampionTrigger(BaseEventTrigger):
                 yield TriggerEvent(event)  # type: ignore[no-untyped-call]
             await asyncio.sleep(self._pause_s)
 
-    async def _look(self) -> dict[str, str] | None:
+    async def _check(self) -> dict[str, str] | None:
         """Store what was emitted before, and return the event of a change; None if nothing has changed."""
         store: Any = self.asset_state_store
         if self._emitted:

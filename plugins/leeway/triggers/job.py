@@ -23,7 +23,7 @@ class JobTrigger(BaseTrigger):
     run yet, the job is never started. The job is not stopped if the triggerer stops or restarts.
 
     Args:
-        wait: fields of `wait_class`.
+        wait: fields of `wait_class`: the request that starts the job, and the limits at which it is stopped.
     """
 
     wait_class: ClassVar[type[JobWait]] = JobWait

@@ -155,7 +155,7 @@ def test_a_type_or_region_without_history_is_refused(drydock, make_sensor, conte
         make_sensor(deferrable=False, **fields).execute(context)
     name = instance_type.removeprefix("ml.")
     assert str(error.value) == (
-        f"no cheap hour for {instance_type}: EC2 lists no spot price of {name} (Linux/UNIX) in the last 90 days. "
+        f"no spot price of {instance_type}: EC2 lists no spot price of {name} (Linux/UNIX) in the last 90 days. "
         "Check instance_type and the region, or start without this sensor."
     )
 
