@@ -5,6 +5,7 @@ Both are in tables of the sagemaker SDK: no request is made to AWS.
 
 from __future__ import annotations
 
+import contextlib
 import re
 
 from pipelines.contract import Result, Spec
@@ -55,17 +56,26 @@ def run(spec: ImageSpec) -> ImageResult:
     except LookupError as error:
         raise SpecError(f"no image of {name} in {spec.region}: {error}") from None
     if is_arm:
-        try:
-            # The SDK has its images for arm64 under the scope inference_graviton. It chooses this scope itself only for
-            # the arm64 instance types that it knows; for others, it would return the image for x86_64.
-            uri = _find_uri(spec, spec.instance_type, "inference_graviton")
-        except LookupError:
-            raise SpecError(
-                f"no image of {name} for arm64, the architecture of {spec.instance_type}; there is one for x86_64.",
-                f"Use an instance type with x86_64 processors, such as {X86_TYPE}, or give an image for arm64.",
-            ) from None
+        uri = _find_arm64_uri(spec, name, uri)
     gpu_info = instance_types_gpu_info.retrieve(spec.region).get(spec.instance_type, {})
     return ImageResult(image_uri=uri, gpus=int(gpu_info.get("Count", 0)))
+
+
+def _find_arm64_uri(spec: ImageSpec, name: str, x86_uri: str) -> str:
+    """Return the URI of the training image for arm64.
+
+    The SDK has its images for arm64 under the scope inference_graviton. It chooses this scope itself only for the arm64
+    instance types that it knows; for others, it would return the image for x86_64. An image of another repository than
+    the training image, such as pytorch-inference-graviton, is only for inference.
+    """
+    with contextlib.suppress(LookupError):
+        uri = _find_uri(spec, spec.instance_type, "inference_graviton")
+        if uri.partition(":")[0] == x86_uri.partition(":")[0]:
+            return uri
+    raise SpecError(
+        f"no image of {name} for arm64, the architecture of {spec.instance_type}; there is one for x86_64.",
+        f"Use an instance type with x86_64 processors, such as {X86_TYPE}, or give an image for arm64.",
+    )
 
 
 def _find_uri(spec: ImageSpec, instance_type: str, scope: str) -> str:

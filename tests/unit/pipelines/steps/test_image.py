@@ -55,3 +55,9 @@ def test_finds_the_image_for_arm64_where_there_is_one() -> None:
 @pytest.mark.parametrize("instance_type", ["ml.g4dn.xlarge", "ml.inf2.xlarge", "ml.p4d.24xlarge"])
 def test_a_g_before_the_generation_is_no_architecture(instance_type: str) -> None:
     assert run(ImageSpec(region="us-east-1", instance_type=instance_type)).image_uri.endswith(":3.2-0")
+
+
+def test_an_image_for_arm64_that_is_only_for_inference_is_refused() -> None:
+    spec = ImageSpec(framework="pytorch", framework_version="2.1.0", region="us-east-1", instance_type="ml.m6g.large")
+    with pytest.raises(SpecError, match=r"no image of pytorch 2\.1\.0 for arm64"):
+        run(spec)
