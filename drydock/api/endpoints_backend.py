@@ -161,7 +161,8 @@ class EndpointsBackend(ModelsBackend):
                 there would be too many instances. A retry can help only if the endpoint is being changed.
         """
         endpoint = self._find_endpoint_in_service(request["EndpointName"])
-        variants = {variant.name: variant for variant in endpoint.record.plan.variants}
+        plan = endpoint.record.plan
+        variants = {variant.name: variant for variant in plan.variants}
         changes: dict[str, Any] = {}
         for change in request["DesiredWeightsAndCapacities"]:
             if change["VariantName"] in changes:
@@ -173,7 +174,8 @@ class EndpointsBackend(ModelsBackend):
             name: compute_size(variant, changes.get(name, {}), endpoint.min_instances)
             for name, variant in variants.items()
         }
-        rules.check_weights([sizes[variant.name].weight for variant in endpoint.record.plan.production_variants])
+        shadow_weights = [sizes[plan.shadow.name].weight] if plan.shadow else []
+        rules.check_weights([sizes[variant.name].weight for variant in plan.production_variants], shadow_weights)
         rules.check_instance_count(sum(size.count for size in sizes.values()))
         if not endpoint.scale(sizes):
             self._refuse_change(endpoint)

@@ -7,7 +7,7 @@ import random
 import tempfile
 import threading
 import uuid
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -47,6 +47,7 @@ class DataCapture:
         self._settings = settings
         self._lines: defaultdict[Target, list[str]] = defaultdict(list)
         self._waiting_chars = 0
+        self._lost_counts: Counter[str] = Counter()
         self._lock, self._stop_event = threading.Lock(), threading.Event()
         self._thread = threading.Thread(target=self._run, name="capture", daemon=True)
 
@@ -95,6 +96,8 @@ class DataCapture:
                 if self._waiting_chars + len(line) <= MAX_WAITING_CHARS:
                     self._waiting_chars += len(line)
                     self._lines[target].append(line)
+                else:
+                    self._lost_counts[target.endpoint] += 1
 
     def _run(self) -> None:
         is_closing = False
@@ -104,6 +107,16 @@ class DataCapture:
                 lines, self._lines, self._waiting_chars = self._lines, defaultdict(list), 0
             for target, target_lines in lines.items():
                 self._write(target, target_lines)
+            self._report_lost_lines(is_closing)
+
+    def _report_lost_lines(self, is_closing: bool) -> None:
+        """Log how many captured requests of each endpoint are lost, since the last report."""
+        with self._lock:
+            if is_closing:  # nothing writes the lines whose last write has failed
+                self._lost_counts.update({target.endpoint: len(lines) for target, lines in self._lines.items()})
+            lost_counts, self._lost_counts = self._lost_counts, Counter()
+        for endpoint, count in lost_counts.items():
+            log.error("captured requests of %s: %d are lost, as they could not be written to S3", endpoint, count)
 
     def _write(self, target: Target, lines: Sequence[str]) -> None:
         settings, owner = self._settings, target.owner

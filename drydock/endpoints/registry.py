@@ -171,12 +171,13 @@ class Endpoints:
         self._delete_record(endpoint)
 
     def _delete_record(self, endpoint: Endpoint) -> None:
-        """Delete the record, unless another endpoint has the name already. Delete the waiting asynchronous requests."""
+        """Delete the record and the waiting asynchronous requests, unless another endpoint has the name already."""
         with self._lock:
             endpoints = self._endpoints[endpoint.owner]
-            if endpoints.get(endpoint.name) is endpoint:
-                self._resources.delete(endpoint.owner, endpoint.name)
-                del endpoints[endpoint.name]
+            if endpoints.get(endpoint.name) is not endpoint:
+                return
+            self._resources.delete(endpoint.owner, endpoint.name)
+            del endpoints[endpoint.name]
         self.async_invocations.discard(endpoint.owner, endpoint.name)
 
     def _add(self, owner: Owner, record: EndpointRecord) -> Endpoint:

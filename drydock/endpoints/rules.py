@@ -49,8 +49,11 @@ def check_config(request: Mapping[str, Any]) -> None:
     names = [variant["VariantName"] for variant in variants]
     if repeated_names := [name for name in names if names.count(name) > 1]:
         refuse(f"The variant name {repeated_names[0]} is used more than once.")
-    _check_finite([variant.get("InitialVariantWeight", 1.0) for variant in shadow_variants])
-    check_weights([variant.get("InitialVariantWeight", 1.0) for variant in production_variants])
+    weights, shadow_weights = (
+        [variant.get("InitialVariantWeight", 1.0) for variant in group]
+        for group in (production_variants, shadow_variants)
+    )
+    check_weights(weights, shadow_weights)
     check_instance_count(sum(count_instances(variant) for variant in variants))
 
 
@@ -119,20 +122,18 @@ def check_provisioned_concurrency(serverless: Mapping[str, Any]) -> None:
         refuse(f"ProvisionedConcurrency ({count}) must be less than or equal to MaxConcurrency ({maximum}).")
 
 
-def check_weights(weights: Sequence[float]) -> None:
-    """Check that at least one variant gets requests.
+def check_weights(production_weights: Sequence[float], shadow_weights: Sequence[float]) -> None:
+    """Check that each weight is usable, and that at least one production variant gets requests.
 
     Raises:
-        AWSValidationException: The weights add up to 0, or one is not a number up to `MAX_WEIGHT`. A retry cannot help.
+        AWSValidationException: The weights of the production variants add up to 0, or a weight is not a number up to
+            `MAX_WEIGHT`. A retry cannot help.
     """
-    _check_finite(weights)
-    if sum(weights) <= 0:
-        refuse("The sum of the weights of all variants must be greater than 0.")
-
-
-def _check_finite(weights: Sequence[float]) -> None:
-    if not all(weight <= MAX_WEIGHT for weight in weights):  # also refuses NaN, for which every comparison is false
+    # NaN is refused, too: every comparison with it is false.
+    if not all(weight <= MAX_WEIGHT for weight in (*production_weights, *shadow_weights)):
         refuse(f"The weight of a variant must be a number up to {MAX_WEIGHT:g}.")
+    if sum(production_weights) <= 0:
+        refuse("The sum of the weights of all variants must be greater than 0.")
 
 
 def check_conversion(config: ServedConfig, next_config: ServedConfig) -> None:

@@ -128,21 +128,21 @@ def open_model(
 ) -> Iterator[ServedModel]:
     """Load a version from the registry; remove its files when the block ends.
 
-    Features are computed as the version's package says. For a version that was registered without compiled features,
-    they are compiled from the dataset's present code and the columns of its published table.
+    Features are computed as the version's package says. For a package without compiled features, they are compiled
+    from the dataset's present code and the columns of its published table.
 
     Args:
         name: registered model.
         selector: number or alias of a version; empty: the champion.
-        load_dataset: loads the dataset of the rows. Called only for a version without compiled features.
-        has_lookups: whether lookups are used; None: they are used if there are some and an online store is configured.
+        load_dataset: loads the dataset of the rows. Called only for a package without compiled features.
+        has_lookups: whether lookups are used; None: if there are some and an online store is configured.
         record_to: folder in which features and scores of requests are recorded; None: they are not recorded.
 
     Raises:
-        SpecError: the dataset has no label or a wrong lookup; or `has_lookups` is true, but there are no lookups or no
-            online store is configured. A retry cannot help.
-        DataError: there is no such version, its files are not those that were judged, or its features cannot be
-            computed. A retry cannot help.
+        SpecError: the dataset has no label or a wrong lookup; or `has_lookups` is true without lookups or online store.
+            A retry cannot help.
+        DataError: no such version, its files are not those that were judged, or its features cannot be computed. A
+            retry cannot help.
         ServiceError: MLflow or the lake's catalog does not answer. A retry can help.
     """
     version = Registry.open().find_version(name, selector or CHAMPION)
@@ -152,8 +152,7 @@ def open_model(
         _require_features(compiled_features, title, list_features(package))
         lookups = _open_lookups(compiled_features, title, has_lookups=has_lookups)
         row_features = _open_row_features(compiled_features, connection, lookups, title, has_keys=bool(record_to))
-        recorder = Recorder(record_to) if record_to else None
-        scorer = load_table_scorer(version, package)
+        recorder, scorer = Recorder(record_to) if record_to else None, load_table_scorer(version, package)
         model = ServedModel(
             name, str(version.version), row_features, scorer, recorder, can_score_together=scorer.has_independent_rows
         )

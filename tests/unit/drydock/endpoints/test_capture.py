@@ -33,6 +33,28 @@ def test_lines_above_the_limit_are_left_out(
     assert sum(map(len, capture._lines.values())) == lines
 
 
+@pytest.mark.parametrize(("limit", "lost"), [(10_000, "43 are lost"), (10_000_000, "50 are lost")])
+def test_lost_lines_are_logged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, limit: int, lost: str
+) -> None:
+    """The first 43 lines have no space, or the last write of all 50 lines fails."""
+    monkeypatch.setattr(module, "MAX_WAITING_CHARS", limit)
+
+    def write(capture: DataCapture, target: module.Target, lines: list[str]) -> None:
+        if limit != 10_000:
+            capture._add(target, lines)
+
+    monkeypatch.setattr(DataCapture, "_write", write)
+    capture = DataCapture(Settings(tmp_path, "http://127.0.0.1:1", 1, 1))
+    for _ in range(50):
+        capture.record(Owner("1", "r"), "e", "v", CONFIG, REQUEST, ANSWER, NOW)
+    capture.start()
+    capture.close()
+    assert [record.message for record in caplog.records] == [
+        f"captured requests of e: {lost}, as they could not be written to S3"
+    ]
+
+
 def read_parts(body: bytes, content_type: str, **config: Any) -> list[tuple[str, str]]:
     """Return encoding and data of a captured request, and those of an answer with the same body."""
     options = {"CaptureOptions": CONFIG["CaptureOptions"], **config}

@@ -53,3 +53,16 @@ def test_a_captured_request_has_the_time_at_which_it_came(tmp_path: Path, durati
     ((line,),) = endpoints.capture._lines.values()
     requested_at = datetime.fromisoformat(json.loads(line)["eventMetadata"]["inferenceTime"])
     assert begin <= requested_at + timedelta(seconds=duration_s) <= datetime.now(UTC)
+
+
+def test_the_removal_of_an_endpoint_leaves_a_new_one_of_the_same_name(tmp_path: Path) -> None:
+    """moto's reset frees the name of an endpoint that waits for its last requests."""
+    endpoint = load(tmp_path, EndpointStatus("Deleting"))
+    settings, discarded = Settings(tmp_path, "http://127.0.0.1:1", 1, 1), []
+    endpoints = Endpoints(Store(tmp_path / "other"), settings, cast(Any, None), cast(Any, None), lambda *_: None)
+    endpoints.async_invocations.discard = lambda *names: discarded.append(names)  # type: ignore[method-assign]
+    endpoints.get_endpoints(OWNER)["e"] = SimpleNamespace(owner=OWNER, name="e")
+    endpoints._delete_record(endpoint)
+    assert list(endpoints.get_endpoints(OWNER)) == ["e"] and discarded == []
+    endpoints._delete_record(endpoints.get_endpoints(OWNER)["e"])
+    assert list(endpoints.get_endpoints(OWNER)) == [] and discarded == [(OWNER, "e")]
