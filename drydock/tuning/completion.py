@@ -73,7 +73,7 @@ def choose_final_ending(trials: Sequence[Trial], planned_ending: Ending | None) 
 
 
 def count_trials_without_improvement(trials: Sequence[Trial], plan: TuningPlan) -> int:
-    """Return how many trials with an objective have ended since the last one that improved the best by at least 1%."""
+    """Return how many trials with an objective have ended since the last one that improved the best by more than 1%."""
     trials_with_objective = [
         trial for trial in trials if trial.objective is not None and trial.job and trial.job.ended_at
     ]
