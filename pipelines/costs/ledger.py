@@ -102,7 +102,7 @@ class Ledger:
         where = EqualTo(DATE_COLUMN, f"{month}-01") if month else None
         rows: list[Row] = self._months.read(where).to_pylist()
         selected_rows = [row for row in rows if project in ("", row["project"]) and dag_id in ("", row["dag_id"])]
-        check_rows(selected_rows, names=())  # no amounts
+        check_rows(selected_rows, names=())  # check no amounts
         return sorted(selected_rows, key=lambda row: (row["created"], row["arn"]))
 
     def sum_cost_usd(self, month: str, project: str) -> float:

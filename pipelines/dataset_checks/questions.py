@@ -34,11 +34,11 @@ class Answer:
     question: str
     outcome: Outcome
     text: str
-    """The finding; for a "no", also what to do."""
+    """The finding; for a "no", also what to do; for a "not yet", what must be done first."""
 
 
 class NotAnswerableYet(Exception):
-    """The question cannot be answered yet. The text says what must be run first."""
+    """The question cannot be answered yet. The text says why, mostly what must be run first."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class CheckedModel:
     sections: Mapping[str, Mapping[str, Any]]
     """Parameters of the model."""
     known_before: Collection[str] = ()
-    """Features that may predict the label alone."""
+    """Features that are known when the prediction is made, although one of them alone predicts the label."""
 
     @cached_property
     def rows(self) -> pa.Table:
@@ -72,7 +72,8 @@ def answer_questions(name: str, known_before: Collection[str] = ()) -> list[Answ
 
     Args:
         name: name of the model.
-        known_before: features that may predict the label alone, because they are known when the prediction is made.
+        known_before: features that are known when the prediction is made, although one of them alone predicts the
+            label.
 
     Raises:
         SpecError: there is no such model, or its dataset cannot be loaded. A retry cannot help.
