@@ -113,7 +113,10 @@ def _check_leaks(subject: CheckedModel) -> str:
         raise NotAnswerableYet("the label does not fit the task") from None
     lines = leaks.find_leaks(subject.dataset, subject.rows, subject.known_before)
     if lines:
-        raise DataError(f"{'; '.join(lines)}.", "Add the columns that are known later to `known_later` of the dataset.")
+        raise DataError(
+            f"{'; '.join(lines)}.",
+            "Compute no feature from columns that are known later, and list these in `known_later`.",
+        )
     return f"{len(subject.dataset.features)} features, none from {', '.join(subject.dataset.known_later)}"
 
 
@@ -132,12 +135,13 @@ def _check_quarantine(subject: CheckedModel) -> str:
     lake, dataset = Lake.open(), subject.dataset
     published_rows = sum(lake.count_rows_by_day(dataset.table).values())
     quarantined_rows = sum(lake.count_rows_by_day(dataset.quarantine).values())
-    refused_days = lake.count_rows_by_day(dataset.staging).keys() - lake.count_rows_by_day(dataset.table).keys()
-    if not published_rows and not refused_days:
+    unpublished_days = lake.count_rows_by_day(dataset.staging).keys() - lake.count_rows_by_day(dataset.table).keys()
+    if not published_rows and not unpublished_days:
         raise NotAnswerableYet(f"no day is published: run `dvc repro snapshot@{subject.name}`")
     rows = published_rows + quarantined_rows
-    text = f"{quarantined_rows:,} of {rows:,} rows are quarantined, {len(refused_days)} days are refused"
-    if quarantined_rows or refused_days:
+    days_text = f"{len(unpublished_days)} ingested days are not published"
+    text = f"{quarantined_rows:,} of {rows:,} rows are quarantined, {days_text}"
+    if quarantined_rows or unpublished_days:
         raise DataError(f"{text}.", f"See `python -m pipelines quarantine list --dataset {dataset.table}`.")
     return text
 

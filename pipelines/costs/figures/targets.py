@@ -20,7 +20,8 @@ class Targets(Spec):
     max_queue_wait_s: Amount | None = 1_800.0
     """Longest wait of a job in a queue and for its first instances, seconds. 95 % of the jobs must not wait longer."""
     max_priority_queue_wait_s: Amount | None = 300.0
-    """The same for the jobs with priority high, seconds."""
+    """Longest wait of a job with priority high in a queue and for its first instances, seconds. 95 % of these jobs must
+    not wait longer."""
     min_spot_share: Share | None = 0.5
     """Smallest share of the instance hours of trainings that ran on spot, 0 to 1."""
     min_spot_saving: Share | None = None
