@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pipelines.window import Unit
 
 Task = Literal["binary", "multiclass", "regression"]
-"""What a model predicts: whether the label is true, which of several values it has, or a number."""
+"""What a model predicts: whether the label is true, which of several classes it is, or a number."""
 UNITS = ("hour", "day", "month")
 RESERVED_NAMES = ("models", "drift", "shadow", "loop")  # folders of the data docs that belong to no dataset
 EXAMPLES = Path(__file__).parent / "datasets"
@@ -174,7 +174,7 @@ class Dataset:
             folder: where to read; None: the dataset's default location.
 
         Raises:
-            SpecError: the source has no partitions, or partitions of another unit. A retry cannot help.
+            SpecError: the source has no partitions of this unit, or is that of another dataset. A retry cannot help.
         """
         source: Source = self._open(folder, "read", "has no partitions; read it with the step `sync`")
         if (unit := getattr(source, "partition", self.partition)) != self.partition:
@@ -188,7 +188,7 @@ class Dataset:
             folder: where to read; None: the dataset's default location.
 
         Raises:
-            SpecError: the source has no cursor. A retry cannot help.
+            SpecError: the source has no cursor, or is that of another dataset. A retry cannot help.
         """
         return self._open(folder, "read_changes", "has partitions; read it with the step `ingest`")  # type: ignore[no-any-return]
 

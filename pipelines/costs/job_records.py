@@ -145,15 +145,15 @@ def to_on_demand_record(job: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def list_restored_checkpoints(logs: Any, job_name: str) -> list[dict[str, str]]:
-    """List the checkpoints that a training script restored, from the log of its first host.
+    """List the starts of a training script, each with the checkpoint that it restored, from the log of its first host.
 
     Args:
         logs: boto3 client of CloudWatch Logs.
         job_name: name of the training job.
 
     Returns:
-        One entry for each start of the script, with two times, ISO 8601 in UTC: `at`, when the script reported the
-        checkpoint in its log, and `saved_at`, when the checkpoint was saved (empty if it started without one).
+        One entry for each start, with two times, ISO 8601 in UTC: `at`, when the script reported its start in the log,
+        and `saved_at`, when the checkpoint was saved (empty if the script started without one).
     """
     events = _find_events(logs, job_name, "checkpoint restored")
     return [

@@ -97,16 +97,16 @@ class Ledger:
         """Read the rows of a month (YYYY-MM), a project and a DAG, oldest job first. An empty argument selects all.
 
         Raises:
-            DataError: a selected row has no time or no ARN. A retry cannot help.
+            DataError: a selected row has no date, ARN or creation time, or ends before it begins. A retry cannot help.
         """
         where = EqualTo(DATE_COLUMN, f"{month}-01") if month else None
         rows: list[Row] = self._months.read(where).to_pylist()
         selected_rows = [row for row in rows if project in ("", row["project"]) and dag_id in ("", row["dag_id"])]
-        check_rows(selected_rows, names=())  # check only the times
+        check_rows(selected_rows, names=())  # check no amounts
         return sorted(selected_rows, key=lambda row: (row["created"], row["arn"]))
 
     def sum_cost_usd(self, month: str, project: str) -> float:
-        """Sum the cost of the jobs of a project created in a month (YYYY-MM), USD. Running jobs are not included.
+        """Sum the cost of the jobs that a project created in a month (YYYY-MM), USD. Running jobs are not included.
 
         An empty project selects the jobs without a project.
 

@@ -1,4 +1,4 @@
-"""Find the payer of a job: team, environment, person and dataset, besides the project."""
+"""Define what the reports of costs need to know about a job besides its project: who pays, and for whom it ran."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pipelines.settings import settings
 
 
 class Payer(BaseModel):
-    """The payer of a job. An empty field is not known."""
+    """The team that pays for a job, and its environment, person, dataset and priority. An empty field is not known."""
 
     model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
 
@@ -34,9 +34,9 @@ PAYER_COLUMNS = tuple(Payer.model_fields)
 
 
 def add_settings(payer: P) -> P:
-    """Return the payer. An empty team, environment or person is replaced by that of the settings.
+    """Replace an empty team, environment or person by that of the settings; return the result.
 
-    If the settings have no person, it is the person who started the DAG run. A scheduled run has no person.
+    If the settings have no person, the person who started the DAG run is used. A scheduled run has no person.
     """
     values = settings()
     actor = "" if "/" in values.actor else values.actor  # a run that no person started has DAG/RUN as its actor
@@ -45,7 +45,7 @@ def add_settings(payer: P) -> P:
 
 
 def find_dataset(model: str) -> str:
-    """Return the dataset that the parameters of a model name; empty if there are none, or they name none."""
+    """Return the dataset that the parameters of a model name; empty if the parameters are missing, or name none."""
     if not model:
         return ""
     try:

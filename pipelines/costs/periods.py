@@ -31,7 +31,7 @@ class Period:
 
     @property
     def weeks(self) -> float:
-        """Number of weeks, at least 1, because a number per week is not known for a shorter time."""
+        """Number of weeks; 1 for a shorter time, because a few days do not show what happens in a week."""
         return max((self.end - self.begin) / dt.timedelta(WEEK_DAYS), 1.0)
 
     def select(self, rows: Iterable[Row]) -> list[Row]:
@@ -40,7 +40,7 @@ class Period:
 
 
 def parse_month(text: str, now: dt.datetime) -> str:
-    """Return a month as it is, if it is valid and has begun; an empty text stays empty.
+    """Check that a month is valid and has begun, and return it unchanged; an empty text is returned, too.
 
     Args:
         text: month, YYYY-MM.

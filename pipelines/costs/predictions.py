@@ -11,15 +11,15 @@ PREDICTIONS = ("predicted_s", "predicted_usd", "uncorrected_s", "uncorrected_usd
 class Prediction(BaseModel):
     """The size of the data, and the choice of an instance type with the predicted time and cost.
 
-    The fields of the choice and of the prediction are none if the task named the type itself.
+    The fields of the choice and of the prediction are null if the task named the type itself.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     input_bytes: int | None = Field(None, ge=0, lt=2**63)
-    """Bytes of the objects in the channels of a training job when it was created; none if they are not known."""
+    """Bytes of the objects in the channels of a training job when it was created; null if they are not known."""
     instance_choice: str | None = None
-    """Why the instance type was chosen; none if the task named it itself."""
+    """Why the instance type was chosen; null if the task named it itself."""
     predicted_s: float | None = Field(None, gt=0, allow_inf_nan=False)
     """Predicted training time, seconds."""
     predicted_usd: float | None = Field(None, ge=0, allow_inf_nan=False)
@@ -29,5 +29,5 @@ class Prediction(BaseModel):
     uncorrected_usd: float | None = Field(None, ge=0, allow_inf_nan=False)
     """Predicted cost before past jobs corrected it, USD."""
     prediction_basis: str | None = None
-    """Origin of the prediction: `formula`, or past jobs: `measured` on the same machines, `sized` if the size of their
-    data was used, or `scaled` from other machines."""
+    """Origin of the prediction: `formula`; past jobs on the same machines, without (`measured`) or with the size of
+    their data (`sized`); or past jobs on other machines (`scaled`)."""

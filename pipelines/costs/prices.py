@@ -50,11 +50,12 @@ def find_price(
     Args:
         instance_type: instance type, such as ml.m5.large.
         region: AWS region.
-        component: job or endpoint.
+        component: Training for a job, Hosting for an endpoint.
         as_of: use only tables of this day or earlier; None: all tables.
 
     Raises:
-        InvalidError: no table has the price, the table is not valid, or AWS denies access. A retry cannot help.
+        InvalidError: no table has the price, a table is not valid, or AWS denies access or has only today's prices. A
+            retry cannot help.
         ServiceError: AWS does not answer. A retry can help.
     """
     require_no_api(as_of)
@@ -159,7 +160,7 @@ def list_prices(region: str, component: Component = "Training") -> dict[str, flo
 
 
 def suggest_prices(regions: Sequence[str], as_of: dt.date | None = None) -> str:
-    """Return a hint for a missing price: a wrong region, the first day with prices, or to refresh the prices."""
+    """Return a hint for a missing price: correct the region, give a later day, or refresh the prices."""
     if unknown_region := suggest_regions(regions):
         return unknown_region
     days = [origin["date"] for region in regions for _, origin in list_groups(region, None)] if as_of else []

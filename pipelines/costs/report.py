@@ -1,4 +1,4 @@
-"""Build reports from the ledger of jobs: grouped sums, a table for the terminal, and a chart."""
+"""Build reports from rows of a ledger: grouped sums, the table of jobs for the terminal, and a chart."""
 
 from __future__ import annotations
 
@@ -198,7 +198,7 @@ def _format_axis(axis: Any, title: str) -> None:
 
 
 def _sum_by_month_and_type(rows: Iterable[Row]) -> tuple[dict[str, dict[str, float]], dict[str, float]]:
-    """Return the cost by instance type and month, and the saving by spot for each month, both in USD.
+    """Return the cost by instance type and month, and the saving of each month, both in USD.
 
     The instance type with the highest cost comes first, `OTHERS` last.
     """

@@ -25,11 +25,13 @@ Row = Mapping[str, Any]
 
 
 def check_rows(rows: Iterable[Row], names: Sequence[str] = (*AMOUNTS, *OPTIONAL_AMOUNTS)) -> None:
-    """Refuse rows whose times, amounts or durations are missing, negative or not numbers.
+    """Refuse rows without a required value, with a time that ends before it begins, or with an invalid number.
+
+    A number is invalid if it is negative, not finite, or missing although it is required.
 
     Args:
         rows: rows of the ledger of jobs or of endpoints.
-        names: columns with numbers to check; without any, only the times are checked.
+        names: columns with numbers to check; without any, no numbers are checked.
 
     Raises:
         DataError: a row is damaged. The message names the first one. A retry cannot help.

@@ -34,7 +34,7 @@ class Spending:
         return self.spent_usd + self.running_usd
 
     def describe(self) -> str:
-        """Describe the costs in words, such as `5.31 USD are spent and endpoints will cost 83.95 USD`."""
+        """Describe the costs in words, such as `5.31 USD are spent and running endpoints will cost 83.95 USD`."""
         running_text = f" and running endpoints will cost {format_usd(self.running_usd)}" if self.running_usd else ""
         return f"{format_usd(self.spent_usd)} are spent{running_text}"
 

@@ -84,7 +84,7 @@ def _charge_each(jobs: Sequence[tuple[Job, JobPurpose]]) -> list[Charge]:
             log.error("%s", error)
     if failures:
         message = f"{len(failures)} of {len(jobs)} jobs were not charged: {failures[0]}"
-        raise DataError(message, "The other jobs were charged. Correct the cause, and run it again.")
+        raise DataError(message, "The other jobs were charged. Correct the cause, and run `costs sweep` again.")
     return charges
 
 

@@ -30,13 +30,15 @@ def find_missing_engine() -> str:
 
 
 def find_differences(dataset: Dataset, rows: pa.Table, folder: Path) -> list[str]:
-    """Build the features of the rows on both engines in `folder`; return a line if their bytes differ."""
+    """Build the features of the rows on both engines in `folder`; return a line if the bytes of the files differ."""
     digests = {engine: _build(dataset, rows, engine, folder / engine) for engine in ("duckdb", "spark")}
     if digests["duckdb"] == digests["spark"]:
         return []
     tables = [pq.read_table(folder / engine / FILE_NAME) for engine in digests]
     different_columns = [name for name in tables[0].column_names if not tables[0][name].equals(tables[1][name])]
-    return [f"DuckDB and Spark give different values of {', '.join(different_columns) or 'the file itself'}"]
+    if not different_columns:
+        return ["DuckDB and Spark write equal values to files with different bytes"]
+    return [f"DuckDB and Spark give different values of {', '.join(different_columns)}"]
 
 
 def _build(dataset: Dataset, rows: pa.Table, engine: EngineName, folder: Path) -> str:

@@ -31,11 +31,11 @@ HYPERPARAMETERS = {
 }
 """Hyperparameters for the default script, with which the training lasts long enough to be interrupted."""
 LINES_BEFORE_INTERRUPTION = 5
-"""Lines of output before the line at which the training is interrupted."""
+"""Number of lines of output before the line after which SIGTERM is sent."""
 
 
 def find_problem(dataset: Dataset, rows: pa.Table, folder: Path) -> str:
-    """Train twice in `folder`, once with an interruption; return the problem in one line, empty if there is none.
+    """Compare the model of a training with that of an interrupted one; return the problem in one line, empty if none.
 
     Raises:
         DataError: all rows are of the same day, or the labels cannot be computed. A retry cannot help.

@@ -31,7 +31,8 @@ def find_leaks(dataset: Dataset, rows: pa.Table, known_before: Collection[str] =
     Args:
         dataset: dataset of the rows.
         rows: rows of its source, preferably of several days.
-        known_before: features that may predict the label alone, because they are known when the prediction is made.
+        known_before: features that are known when the prediction is made, although one of them alone predicts the
+            label. They are not leaks.
     """
     try:
         features = _build_features(dataset, rows)

@@ -41,7 +41,7 @@ def find_problems(sections: Mapping[str, Mapping[str, Any]], rows_by_day: Mappin
             drift_policy.min_rows,
             int(rows_per_day * window_days),
         ),
-        "snapshot: the shortest window has {0} days, and {1} are published": (needed_days, days),
+        "snapshot: the shortest window has {0} days, and the published days span {1}": (needed_days, days),
     }
     if gate_policy.group_by:
         numbers["gate: min_groups {0}, and a holdout has about {1} days with rows"] = (

@@ -34,11 +34,11 @@ class Answer:
     question: str
     outcome: Outcome
     text: str
-    """The finding; for a "no", also what to do."""
+    """The finding; for a "no", also what to do; for a "not yet", what must be done first."""
 
 
 class NotAnswerableYet(Exception):
-    """The question cannot be answered yet. The text says what must be run first."""
+    """The question cannot be answered yet. The text says why, mostly what must be run first."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class CheckedModel:
     sections: Mapping[str, Mapping[str, Any]]
     """Parameters of the model."""
     known_before: Collection[str] = ()
-    """Features that may predict the label alone."""
+    """Features that are known when the prediction is made, although one of them alone predicts the label."""
 
     @cached_property
     def rows(self) -> pa.Table:
@@ -72,7 +72,8 @@ def answer_questions(name: str, known_before: Collection[str] = ()) -> list[Answ
 
     Args:
         name: name of the model.
-        known_before: features that may predict the label alone, because they are known when the prediction is made.
+        known_before: features that are known when the prediction is made, although one of them alone predicts the
+            label.
 
     Raises:
         SpecError: there is no such model, or its dataset cannot be loaded. A retry cannot help.
@@ -112,7 +113,10 @@ def _check_leaks(subject: CheckedModel) -> str:
         raise NotAnswerableYet("the label does not fit the task") from None
     lines = leaks.find_leaks(subject.dataset, subject.rows, subject.known_before)
     if lines:
-        raise DataError(f"{'; '.join(lines)}.", "Add the columns that are known later to `known_later` of the dataset.")
+        raise DataError(
+            f"{'; '.join(lines)}.",
+            "Compute no feature from columns that are known later, and list these in `known_later`.",
+        )
     return f"{len(subject.dataset.features)} features, none from {', '.join(subject.dataset.known_later)}"
 
 
@@ -131,12 +135,13 @@ def _check_quarantine(subject: CheckedModel) -> str:
     lake, dataset = Lake.open(), subject.dataset
     published_rows = sum(lake.count_rows_by_day(dataset.table).values())
     quarantined_rows = sum(lake.count_rows_by_day(dataset.quarantine).values())
-    refused_days = lake.count_rows_by_day(dataset.staging).keys() - lake.count_rows_by_day(dataset.table).keys()
-    if not published_rows and not refused_days:
+    unpublished_days = lake.count_rows_by_day(dataset.staging).keys() - lake.count_rows_by_day(dataset.table).keys()
+    if not published_rows and not unpublished_days:
         raise NotAnswerableYet(f"no day is published: run `dvc repro snapshot@{subject.name}`")
     rows = published_rows + quarantined_rows
-    text = f"{quarantined_rows:,} of {rows:,} rows are quarantined, {len(refused_days)} days are refused"
-    if quarantined_rows or refused_days:
+    days_text = f"{len(unpublished_days)} ingested days are not published"
+    text = f"{quarantined_rows:,} of {rows:,} rows are quarantined, {days_text}"
+    if quarantined_rows or unpublished_days:
         raise DataError(f"{text}.", f"See `python -m pipelines quarantine list --dataset {dataset.table}`.")
     return text
 

@@ -21,7 +21,9 @@ MAX_PARTITIONS = 60
 
 
 def read_last_partitions(dataset: Dataset, min_rows: int = 1_000) -> pa.Table:
-    """Read the last two partitions of the source, and earlier ones until `min_rows` rows have a label.
+    """Read the last two partitions with rows, and earlier ones until `min_rows` rows have a label, oldest first.
+
+    Only the last `MAX_PARTITIONS` partitions of the source are read.
 
     Raises:
         DataError: the source has no rows, or the label cannot be computed. A retry cannot help.

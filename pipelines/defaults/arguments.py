@@ -28,7 +28,7 @@ class InvalidInput(Exception):
 
 
 class Parser(argparse.ArgumentParser):
-    """Parse hyperparameters, and add the folders of SageMaker's script mode."""
+    """Parser of hyperparameters and of the folders of SageMaker's script mode."""
 
     def error(self, message: str) -> NoReturn:
         """Raise an error of one line, instead of printing the usage and exiting."""
@@ -58,7 +58,7 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     parser = Parser(description="Trains gradient-boosted trees.", allow_abbrev=False)
     parse_count, parse_positive, parse_amount = map(make_number_parser, (int, int, float), (0, 1, 0))
     parser.add_argument("--num_round", type=parse_positive, default=400, help="largest number of rounds")
-    stopping_help = "training stops after more than this many rounds without a lower loss on validation"
+    stopping_help = "training stops after this many rounds without a lower loss on validation"
     parser.add_argument("--early_stopping_rounds", type=parse_count, default=30, help=stopping_help)
     parser.add_argument("--max_depth", type=parse_count, default=6)
     parser.add_argument("--eta", type=parse_amount, default=0.05, help="learning rate")
@@ -78,7 +78,7 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     )
     parser.add_argument("--keep_checkpoints", type=parse_positive, default=2)
     parser.add_argument(
-        "--folds", type=parse_count, default=0, help="walk-forward folds to measure the loss on; 0: train"
+        "--folds", type=parse_count, default=0, help="walk-forward folds to measure the loss on; 0: train a model"
     )
     parser.add_argument("--fold_days", type=parse_positive, default=7, help="days that each fold validates on")
     parser.add_argument("--verbose_eval", type=parse_positive, default=10, help="rounds between two lines of the log")

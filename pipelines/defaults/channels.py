@@ -70,14 +70,14 @@ def is_sharded(channel: str) -> bool:
 
 
 def check_distribution(hosts: Hosts, divisible_channels: Collection[str] = ()) -> None:
-    """Check that each host gets all channels that S3 must not divide: the script divides their rows itself.
+    """Check that each host gets all objects of each channel, except of those that S3 may divide among the hosts.
 
     Args:
         hosts: hosts of the job.
         divisible_channels: names of the channels that S3 may divide among the hosts.
 
     Raises:
-        InvalidInput: S3 divides another channel, so that some hosts would have no data.
+        InvalidInput: S3 divides another channel, so that hosts would lack a part of its data.
     """
     names = json.loads(os.environ.get("SM_INPUT_DATA_CONFIG") or "{}")
     for name in names if hosts.count > 1 else ():

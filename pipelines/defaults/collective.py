@@ -25,9 +25,11 @@ from pipelines.container.hosts import Hosts, HostsError
 from pipelines.container.signals import Stopped
 
 JOIN_S = 60
-"""Longest time in which the hosts connect to each other, after the first host has passed its address to all."""
+"""Longest time in which the hosts connect to each other, after the first host has passed its address to all, and in
+which they disconnect, seconds."""
 TIMEOUT_S = 600
-"""Longest time that a host waits for another one in a round, for example while the first one saves a checkpoint."""
+"""Longest time that a host waits for another one in a round, for example while the first one saves a checkpoint,
+seconds."""
 RETRIES = 2
 """Number of attempts to connect to another host."""
 

@@ -1,11 +1,11 @@
-"""Measure hyperparameters on walk-forward folds of the training window, for the search for hyperparameters.
+"""Measure the loss of hyperparameters on walk-forward folds of the training window, for the search for hyperparameters.
 
 Fold k trains on the rows before its first validation day, and validates on `fold_days` days. Rows whose label was not
-yet known on that day are left out of its training, as they are between the training window and the holdout. The last
-fold ends with the last day of the channels; the holdout is not a channel.
+yet known when that day began are left out of its training, as they are between the training window and the holdout.
+The last fold ends with the last day of the channels; the holdout is not a channel.
 
-One booster for each fold is trained, all in lockstep. So after each round the mean loss of the folds is known, and is
-logged: a tuner reads it, and can stop the training after any round.
+One booster is trained for each fold. Each round trains all boosters, so after it the mean loss of the folds is known,
+and is logged: a tuner reads it, and can stop the training after any round.
 
 The module is part of the training job's source bundle.
 """
@@ -50,9 +50,9 @@ class Fold:
     train: pd.DataFrame
     validation: pd.DataFrame
     purged_rows: int
-    """Rows before `first` whose label was not yet known on that day."""
+    """Number of rows before `first` whose label was not yet known when that day began."""
     unseen_rows: int
-    """Rows of the validation days whose class is not in the training rows; they are left out."""
+    """Number of rows of the validation days whose class is not in the training rows; they are left out."""
     schema: Schema
     """Fitted on the training rows of the fold."""
 
@@ -63,11 +63,12 @@ def split_by_day(rows: pd.DataFrame, description: Mapping[str, Any], args: argpa
     Args:
         rows: labelled features.
         description: metadata of the features; `day` names the column with the day of a row, and `label_delay_days` is
-            the number of days until a label is known. If `unit` is month, a label is known after the month's last day.
+            the number of days until a label is known, counted from the row's day or, if `unit` is month, from the last
+            day of its month.
         args: hyperparameters `folds`, `fold_days` and `quantiles`.
 
     Raises:
-        InvalidInput: the features name no day, or there are fewer days than the folds need.
+        InvalidInput: the features do not name the column of the day, or there are fewer days than the folds need.
     """
     column = description.get("day", "")
     if column not in rows:
@@ -118,7 +119,7 @@ def _build_fold(
 
 
 class FoldTraining:
-    """Train a booster for each fold, all in lockstep, round by round; log the mean loss of each round.
+    """Train a booster for each fold, one round of all boosters after the other; log the mean loss of each round.
 
     Args:
         args: hyperparameters; `num_round`, `early_stopping_rounds` and `checkpoint_rounds` are used.
@@ -149,7 +150,7 @@ class FoldTraining:
         data_wait.end_reading()
 
     def run(self) -> int:
-        """Train, and write the record; return the number of rounds.
+        """Train, and write `FOLDS_FILE`; return the number of rounds.
 
         Raises:
             Stopped: a signal requested a stop; all rounds so far are in a checkpoint.
@@ -170,7 +171,7 @@ class FoldTraining:
         return int(self.state["round"])
 
     def summarize(self) -> dict[str, float]:
-        """Return the losses of the best round, by name, as the tracker's results."""
+        """Return the losses of the best round, by name with the prefix `best_`, as results for the tracker."""
         losses = self.tracker.rounds[self.state["best_round"]]
         return {f"best_{name}": value for name, value in losses.items()}
 

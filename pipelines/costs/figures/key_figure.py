@@ -27,9 +27,9 @@ class KeyFigure(BaseModel):
     is_minimum: bool
     """Whether the value must be at least the target; otherwise at most."""
     is_met: bool | None
-    """Whether the target is met; null if value or target is not known."""
+    """Whether the target is met; null if the value is not known, or if there is no target."""
     jobs: int
-    """Number of jobs or, for a figure about experiments, of experiments from which the value was computed."""
+    """Number of jobs from which the value was computed; for a figure about experiments, number of experiments."""
     method: str
     """How the value is computed, in a sentence."""
     reason: str

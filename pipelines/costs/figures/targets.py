@@ -16,17 +16,19 @@ class Targets(Spec):
     """The targets that the key figures are compared with. A figure whose target is null is only reported."""
 
     min_job_success: Share | None = 0.95
-    """Smallest share of the ended jobs that succeeded, 0 to 1."""
+    """Smallest share of the ended jobs that completed, without jobs that a person stopped, 0 to 1."""
     max_queue_wait_s: Amount | None = 1_800.0
-    """Longest wait of a job for its first instances, seconds; 95 % of the jobs must wait less."""
+    """Longest wait of a job in a queue and for its first instances, seconds. 95 % of the jobs must not wait longer."""
     max_priority_queue_wait_s: Amount | None = 300.0
-    """Longest wait of a job of high priority for its first instances, seconds; 95 % of these jobs must wait less."""
+    """Longest wait of a job with priority high in a queue and for its first instances, seconds. 95 % of these jobs must
+    not wait longer."""
     min_spot_share: Share | None = 0.5
     """Smallest share of the instance hours of trainings that ran on spot, 0 to 1."""
     min_spot_saving: Share | None = None
     """Smallest share of their on-demand cost that trainings on spot saved, 0 to 1."""
     min_restored_checkpoints: Share | None = 1.0
-    """Smallest share of the interrupted jobs that restored a checkpoint after each interruption, 0 to 1."""
+    """Smallest share, 0 to 1, of the interrupted trainings that restored a checkpoint after each interruption.
+    Trainings that reported no start after an interruption are left out."""
     min_gpu_use: Share | None = 0.7
     """Smallest mean utilization of the GPUs of jobs, 0 to 1."""
     max_experiment_usd: Amount | None = None

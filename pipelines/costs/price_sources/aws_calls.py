@@ -31,7 +31,7 @@ def call_aws(subject: str, permission: str, request: Callable[[], Answer], alter
 
     Raises:
         InvalidError: AWS denies access, or refuses the request, or credentials are missing. A retry cannot help.
-        ServiceError: AWS does not answer, or fails. A retry can help.
+        ServiceError: AWS does not answer, fails, or throttles the request. A retry can help.
     """
     from botocore.exceptions import BotoCoreError, ClientError
 

@@ -31,7 +31,7 @@ TRAINING_USAGE = re.compile(r"(?:^|-)Train(?:ing)?:(ml\..+)$")
 """Pattern of the usage type of training on an instance type, in the list of rates."""
 PRODUCT = "Linux/UNIX"
 """Operating system whose spot prices are requested, as EC2 names it."""
-LEFTOVERS = ".????-??-??.json.????????"
+TEMPORARY_FILES = ".????-??-??.json.????????"
 """Pattern of the names of temporary files of `replace_file` in the project's folder of prices."""
 MAX_TYPES = 100
 """Largest number of instance types in one request for the spot price history."""
@@ -59,23 +59,23 @@ def request_prices(regions: Sequence[str], days: int, today: dt.date) -> PriceTa
 def write_prices(table: PriceTable, path: Path | None = None) -> Path:
     """Write a complete table or nothing, and return its path. Idempotent.
 
-    A file of the same day keeps its prices that the table does not have: prices of other regions and of serverless
-    endpoints. A file of another day is replaced. Temporary files that a killed process left in the project's folder
-    are removed.
+    Prices of an existing file of the same day are kept if the table does not have them: those of other regions and of
+    serverless endpoints. A file of another day is replaced. Temporary files that a killed process left in the project's
+    folder are removed.
 
     Args:
         table: table of prices.
         path: file to write; None: the file of the table's day in the project.
 
     Raises:
-        DataError: there is a file that is not a table of prices. A retry cannot help.
+        DataError: the existing file is not a table of prices. A retry cannot help.
     """
     folder = settings().project / FOLDER
     path = path or folder / f"{table.as_of}.json"
     create_home()
     with hold_lock(settings().home / "prices.lock"):
-        for leftover in folder.glob(LEFTOVERS):
-            leftover.unlink(missing_ok=True)
+        for temporary_file in folder.glob(TEMPORARY_FILES):
+            temporary_file.unlink(missing_ok=True)
         complete_table = _add_existing_prices(table, path)
         with replace_file(path) as temporary:
             text = complete_table.model_dump_json(indent=2, exclude_defaults=True)
@@ -161,7 +161,7 @@ def _request_spot_history(region: str, types: Sequence[str], days: int) -> list[
 
 
 def _request_plan_prices(region: str) -> dict[PlanTerm, dict[str, float]]:
-    """Return the prices of training with savings plans by term; empty, with a warning, if AWS denies access to them."""
+    """Return the prices of training with savings plans by term; empty, with a warning, if AWS refuses the request."""
     fields = {
         "savingsPlanTypes": ["SageMaker"],
         "savingsPlanPaymentOptions": ["No Upfront"],

@@ -27,7 +27,7 @@ FOLDER = "prices"
 """Folder of the project with the tables that `prices refresh` writes, one for each day: YYYY-MM-DD.json."""
 MAX_BYTES = 16 * 2**20
 """Largest size of a table. A table of all regions of AWS has less than 2 MB."""
-LATEST = dt.timedelta(days=1)
+MAX_AHEAD = dt.timedelta(days=1)
 """How much later than today in UTC the date of a table may be: east of Greenwich, the next day begins earlier."""
 PlanTerm = Literal["1y", "3y"]
 """Term of a savings plan: one year or three years."""
@@ -177,16 +177,16 @@ def _check_table(path: Path, table: PriceTable) -> None:
         raise DataError(f"the prices of {path} are in {table.currency}.", "Convert them: all prices are in USD.")
     if not table.prices and table.serverless is None:
         raise DataError(f"{path} is not a table of prices: it has neither prices nor serverless.", format_example())
-    latest_day = dt.datetime.now(dt.UTC).date() + LATEST
+    latest_day = dt.datetime.now(dt.UTC).date() + MAX_AHEAD
     for day in (table.as_of, table.serverless.as_of if table.serverless else None):
         if day and day > latest_day:
-            raise DataError(f"{path} is of {day}, which has not come.", "Correct as_of: the newest table counts.")
+            raise DataError(f"{path} is of {day}, which has not come.", "Correct as_of: the newest table is used.")
     counts = Counter(
         (name, region) for group in table.prices for region in group.regions for name in group.usd_per_hour
     )
     for (name, region), count in counts.items():
         if count > 1:
-            raise DataError(f"{path} has two prices of {name} in {region}.", "Keep one of both.")
+            raise DataError(f"{path} has two prices of {name} in {region}.", "Remove one of them.")
 
 
 def format_example() -> str:

@@ -16,8 +16,8 @@ Row = dict[str, Any]
 def allocate_rows(rows: Iterable[Mapping[str, Any]], policy: ShowbackPolicy) -> list[Row]:
     """Return the rows of jobs or endpoints with team, environment, user and dataset; empty where nothing is known.
 
-    An endpoint has no user. A row without a dataset gets the dataset of its model: a row of an
-    endpoint, or of an older Leeway.
+    An endpoint has no user. Rows of endpoints, and rows that an older Leeway wrote, have no dataset: they get the
+    dataset of their model.
     """
     find_dataset_once = lru_cache(maxsize=None)(find_dataset)
     return [

@@ -18,9 +18,9 @@ class Notice(BaseModel):
     project: str
     """Project that pays."""
     subject: str
-    """Month, YYYY-MM, or day of the anomaly, YYYY-MM-DD."""
+    """Month of the budget, YYYY-MM, or day of the anomaly, YYYY-MM-DD."""
     budget_usd: float | None = None
-    """Budget, USD; null for an anomaly. For a changed budget, people are notified of each threshold again."""
+    """Budget, USD; null for an anomaly. If the budget changes, people are notified again."""
     threshold_percent: int = 0
     """Threshold that was reached, percent; 0 for a forecast or an anomaly."""
     text: str

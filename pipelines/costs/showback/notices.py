@@ -1,4 +1,4 @@
-"""Find what people have to be notified of: thresholds of budgets, forecasts beyond a budget, and anomalies."""
+"""Find what people have to be notified of: thresholds of budgets, forecasts above a budget, and anomalies."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pipelines.costs.showback.summary import describe_anomaly
 
 
 def list_budget_notices(states: Iterable[BudgetState], thresholds_percent: Sequence[int]) -> list[Notice]:
-    """List a notice for the highest threshold that each project has reached, and for each forecast beyond a budget.
+    """List a notice for the highest threshold that each project has reached, and for each forecast above a budget.
 
     A project that has exceeded its budget has no notice of a forecast.
     """

@@ -14,7 +14,7 @@ from pipelines.costs.commitments.stated import StatedCommitment
 from pipelines.costs.prices import read_region_prices
 
 COLUMN = "reserved_usd"
-"""The added column: covered cost of the row at on-demand prices, USD; None if a plan's price is not known."""
+"""The added column: covered cost of the row at on-demand prices, USD; None if the saving of a plan is not known."""
 NO_COMMITMENT = "no commitment stated"
 MAX_TYPES = 5
 """Largest number of instance types in a sentence."""
@@ -53,8 +53,8 @@ class CommitmentUse:
             names = [*self.unpriced_types[:MAX_TYPES], *([f"{other_count} other type(s)"] if other_count > 0 else [])]
             sentences.append(
                 f"No price with a savings plan is known for {', '.join(names)}: "
-                f"{format_usd(self.unpriced_usd)} are in no reserved share, and may have used more of the "
-                "commitment. Give its discount, or run `python -m pipelines prices refresh`"
+                f"{format_usd(self.unpriced_usd)} are left out of the reserved share, though they may have used a part "
+                "of the commitment. Give its discount, or run `python -m pipelines prices refresh`"
             )
         return sentences
 
@@ -100,7 +100,7 @@ def summarize_use(coverage: Coverage, rows: Sequence[Row], month: str = "") -> C
 
 
 def _build_saving_finder() -> FindSaving:
-    """Build the function that finds the saving of a commitment on a row: its own discount, else the tables'.
+    """Build the function that finds the saving of a commitment on a row: its discount, else the saving in the tables.
 
     The tables have the plan's prices of training. On endpoints, the same saving in percent is assumed.
     """

@@ -22,8 +22,8 @@ from pipelines.costs.showback.reserved import add_reserved_costs
 from pipelines.costs.showback.shares import sum_shares
 
 JUDGED_DAYS = 8
-"""Number of whole days before today that are judged. So if no review ran for a week, the next one still finds all
-anomalies, and the thresholds that were reached in the last days of a month."""
+"""Number of whole days before today that are judged, and of days of a new month in which the budgets of the last month
+are checked, too. So if no review ran for a week, the next one still finds all anomalies and reached thresholds."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def review_costs(
         policy: section `showback`.
         budgets: each project with its month_usd of section `budget`.
         fleets: endpoints that run.
-        now: the current moment.
+        now: the current moment, in UTC.
 
     Raises:
         DataError: a row of a ledger is damaged, or a table of prices is not valid. A retry cannot help.
@@ -87,7 +87,7 @@ def review_costs(
 def _build_past_states(
     policy: ShowbackPolicy, budgets: Mapping[str, float | None], rows: Sequence[Mapping[str, Any]], now: dt.datetime
 ) -> list[BudgetState]:
-    """Return the budgets of the last month, if the present month has just begun; else return none.
+    """Return the states of the last month's budgets in the first `JUDGED_DAYS` days of a month; later, none.
 
     The last jobs of a month are charged after the month's last review.
     """

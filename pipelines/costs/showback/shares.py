@@ -21,7 +21,7 @@ def sum_shares(rows: Sequence[Row]) -> dict[str, Any]:
         instances' unused part, and `known_usd`, the cost of the rows whose utilization is known; `reserved_usd`, the
         cost that commitments cover, None if no row has a value in this column; the shares `spot`, `on_demand` and
         `endpoints` of the cost, `idle` of `known_usd`, and `reserved` of the cost of the rows whose `reserved_usd` is
-        known. A share of 0 USD is None.
+        known. A share is None if the cost of which it is a share is 0.
     """
     costs = {"spot_usd": 0.0, "on_demand_jobs_usd": 0.0, "endpoints_usd": 0.0, "idle_usd": 0.0, "known_usd": 0.0}
     for row in rows:
@@ -49,7 +49,7 @@ def find_use(row: Row) -> float | None:
     """Return the used share of the instances of a row, 0 to 1; None if it is not known.
 
     The share is the mean utilization of the GPUs, or of the vCPUs if the instances have no GPUs. For an endpoint with
-    instances, it is 0 if no request came. A serverless endpoint costs nothing while it idles.
+    instances, it is 0 if no request came. For a serverless endpoint, it is 1, because idle time costs nothing.
     """
     if "begin" in row:  # only rows of endpoints have this column
         if row["memory_mb"]:

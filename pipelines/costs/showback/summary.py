@@ -67,7 +67,7 @@ class Showback:
 
 
 def summarize(rows: Sequence[Row], keys: Sequence[str], commitment_use: CommitmentUse | None = None) -> Showback:
-    """Group the allocated rows of both ledgers, and sum each group.
+    """Group the allocated rows of both ledgers, and sum each group. The anomalies of the result are empty.
 
     Args:
         rows: rows to report.
@@ -87,7 +87,7 @@ def summarize(rows: Sequence[Row], keys: Sequence[str], commitment_use: Commitme
 
 
 def find_last_whole_day(now: dt.datetime, month: str = "") -> dt.date:
-    """Return the last whole day before a moment, in UTC; with a month (YYYY-MM), no later than its last day."""
+    """Return the last whole day before a moment, in UTC; if a month (YYYY-MM) is given, at most its last day."""
     yesterday = now.astimezone(dt.UTC).date() - dt.timedelta(days=1)
     return min(yesterday, get_month_bounds(month)[1].date() - dt.timedelta(days=1)) if month else yesterday
 

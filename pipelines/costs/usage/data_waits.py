@@ -21,14 +21,14 @@ from pipelines.costs.usage.task_jobs import (
 from pipelines.instances.catalogue import find_size
 
 MIN_SHARE = 0.2
-"""The advice names a training that waits for data for at least this share of its time."""
+"""Smallest share of their time that trainings wait for data, from which on there is advice about them."""
 ADVICE_WITHOUT_ACCELERATOR = (
     "if the script reads all rows before its first round, as Leeway's own does, use a shorter window, fewer features "
     "or more vCPUs; if it has a loader, give the loader more workers"
 )
 """What to do on an instance type without GPUs or other accelerators."""
 BUSY_PERCENT = 80.0
-"""Mean utilization of the vCPUs, percent, from which on more workers of the loader would not help."""
+"""Mean utilization of the vCPUs, percent; from this value on, more workers of the loader would not help."""
 
 Row = Mapping[str, Any]
 
@@ -36,8 +36,9 @@ Row = Mapping[str, Any]
 def list_data_wait_advice(rows: Sequence[Row], now: dt.datetime) -> list[str]:
     """List sentences that each name the trainings of a task that wait for their data.
 
-    Of the newest jobs of a task, only those are examined that completed on the same instance type and reported their
-    wait for data. If the newest of these waited for less than `MIN_SHARE`, the cause is gone, and there is no sentence.
+    Of the newest completed jobs of a task, only those are examined that ran on the same instance type and reported
+    their wait for data. There is no sentence if the newest completed job did not report its wait, or if it waited for
+    less than `MIN_SHARE`, since the cause is then gone.
 
     Args:
         rows: rows of the ledger of jobs, oldest first.

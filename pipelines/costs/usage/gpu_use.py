@@ -25,7 +25,7 @@ from pipelines.costs.usage.task_jobs import (
 from pipelines.instances.catalogue import Size, find_instance, find_size
 
 LOW_PERCENT = 50.0
-"""Each of the last jobs must have a mean utilization of its GPUs below this value, percent."""
+"""A job with a mean utilization of its GPUs below this value, percent, leaves most of them unused."""
 
 Row = Mapping[str, Any]
 
@@ -33,7 +33,8 @@ Row = Mapping[str, Any]
 def list_gpu_advice(rows: Sequence[Row], now: dt.datetime) -> list[str]:
     """List sentences that each name the jobs of a task that leave most of their GPUs unused.
 
-    Each of the newest jobs must have completed on the same type, with a known mean utilization below `LOW_PERCENT`.
+    Each of the `MAX_JOBS` newest jobs must have completed on the same type, with a known mean utilization below
+    `LOW_PERCENT`.
     There is no sentence about jobs that wait for data, because `data_waits` names this cause.
 
     Args:

@@ -24,8 +24,10 @@ S3 = "s3://"
 def list_channels(request: Mapping[str, Any]) -> dict[str, str] | None:
     """Return the channels of a request for a training job: each name with its s3:// prefix.
 
+    `UNCOUNTED_CHANNELS` are left out.
+
     Returns:
-        None if the size of a channel cannot be listed: it is a manifest, or it is not in S3.
+        None if the size of one of these cannot be listed: it is a manifest, or it is not in S3.
     """
     channels: dict[str, str] = {}
     for channel in request.get("InputDataConfig") or []:
@@ -39,6 +41,8 @@ def list_channels(request: Mapping[str, Any]) -> dict[str, str] | None:
 
 def measure_channels(s3: Any, channels: Mapping[str, str]) -> int | None:
     """Return the bytes of all files of the channels, as they are stored. A file of two channels is counted twice.
+
+    `UNCOUNTED_CHANNELS` are left out.
 
     Args:
         s3: boto3 client of S3.
@@ -61,7 +65,7 @@ def measure_channels(s3: Any, channels: Mapping[str, str]) -> int | None:
 
 
 def _sum_objects(s3: Any, prefixes: Iterable[str]) -> int | None:
-    """Return the bytes of the objects below the prefixes; None if there are too many of them."""
+    """Return the bytes of the objects below the prefixes; None if there are too many, or if the listing is too slow."""
     total_bytes = objects = 0
     end_s = time.monotonic() + MAX_LISTING_S
     for prefix in prefixes:

@@ -49,10 +49,12 @@ class PricedType:
 
 
 def list_other_types(name: str, region: str, use: str) -> list[PricedType]:
-    """List the types that could replace a type: same use, processor and kind of accelerator, not older.
+    """List the types that could replace a type: those of its family, and those of other families that are alike.
 
-    Types without a known price in the region are left out. If the price of the present type is not known, the list is
-    empty. Older and burstable types are left out, because jobs would take longer there.
+    A type of another family is alike if it has the same processor architecture and kind of accelerator, and is not
+    burstable. Without an accelerator, it must not be of an older generation; with one, it must have bf16 if the present
+    type has it. Types for another use, or without a known price in the region, are left out. If the price of the
+    present type is not known, the list is empty.
 
     Args:
         name: the present type.
@@ -63,8 +65,9 @@ def list_other_types(name: str, region: str, use: str) -> list[PricedType]:
 
 
 def list_types_without_accelerator(name: str, region: str, use: str) -> list[PricedType]:
-    """List the types without accelerators that could replace a type with GPUs: same use and processor, not burstable.
+    """List the types without accelerators that could replace a type with GPUs.
 
+    They have the same use and processor architecture, are not burstable, and are not older than `OLDEST_GENERATION`.
     The arguments are those of `list_other_types`.
     """
     return [
@@ -91,9 +94,10 @@ def _list_priced_types(name: str, region: str, use: str) -> list[tuple[PricedTyp
 
 
 def _is_alike(present: Instance, other: Instance) -> bool:
-    """Return whether the programs of the present type run on another type that is neither older nor burstable.
+    """Return whether another type is alike, as `list_other_types` says.
 
-    If the present type has bf16, programs may use it, so the other type must have it, too.
+    If the present type has bf16, programs may use it, so the other type must have it, too. Jobs would take longer on an
+    older or a burstable processor.
     """
     if other.family == present.family:
         return True

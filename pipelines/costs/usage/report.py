@@ -1,4 +1,4 @@
-"""Sum up what jobs used of their instances, and build the table of the report."""
+"""Summarize what jobs used of their instances, and build the table of the report."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def summarize_usage(rows: Sequence[Row]) -> dict[str, Any]:
     """Summarize the utilization of the instances of jobs.
 
     Returns:
-        `jobs`, the number of jobs; `queue_s`, the mean of the seconds in a queue and from a job's creation to its first
-        instances; for each resource `RESOURCE_peak` and `RESOURCE_mean`, percent, over the jobs whose utilization is
-        known; None if there is none. Longer jobs have more weight in the mean. `data_wait_share`, from 0 to 1, is such
-        a mean, too.
+        `jobs`, the number of jobs; `queue_s`, the mean wait of a job in a queue and from its creation to its first
+        instances, seconds; for each resource `RESOURCE_peak` and `RESOURCE_mean`, percent, over the jobs whose
+        utilization is known; None if there is none. Longer jobs have more weight in the mean. `data_wait_share`, from
+        0 to 1, is such a mean, too.
     """
     summary: dict[str, Any] = {"jobs": len(rows)}
     waits = [(row.get("queue_s") or 0.0) + (row["first_capacity_s"] or 0.0) for row in rows]
@@ -54,7 +54,7 @@ def build_usage_table(groups: Sequence[Row], keys: Sequence[str], total: Row) ->
     """Build the table of the utilization of instances.
 
     Args:
-        groups: the groups of `pipelines.costs.report.group_rows`, summed up by `summarize_usage`.
+        groups: the groups of `pipelines.costs.report.group_rows`, with the figures of `summarize_usage`.
         keys: grouping keys.
         total: summary of all rows.
     """

@@ -27,8 +27,9 @@ Row = Mapping[str, Any]
 def list_size_advice(rows: Sequence[Row], now: dt.datetime) -> list[str]:
     """List sentences that each name a smaller or a larger instance type for the jobs of a task.
 
-    Only the newest jobs of a task with the same instance type are examined. If the utilization of one of them is not
-    known, no smaller type is suggested.
+    Of the `MAX_JOBS` newest jobs of a task, those on the instance type of the newest one are examined. A larger type is
+    suggested if one of them nearly filled its memory. A smaller type is suggested only if all `MAX_JOBS` completed on
+    the same type without accelerators, and their utilization is known.
 
     Args:
         rows: rows of the ledger of jobs, oldest first.

@@ -15,7 +15,7 @@ MAX_AGE_DAYS = 90
 MIN_USD = 0.01
 """Smallest saving that is reported, USD."""
 MIN_DAYS = 7
-"""Number of days in which a task must have had jobs before a saving of a year is estimated."""
+"""Smallest number of days since the first job of a task, from which on a saving of a year is estimated."""
 YEAR_DAYS = 365
 
 Row = Mapping[str, Any]
@@ -38,7 +38,7 @@ def describe_jobs(row: Row, count: int) -> str:
 
 
 def describe_days(rows: Sequence[Row]) -> str:
-    """Describe the days on which the first and the last job were created."""
+    """Describe the days on which the first and the last of some jobs were created."""
     return f"{rows[0]['created']:%Y-%m-%d} to {rows[-1]['created']:%Y-%m-%d}"
 
 

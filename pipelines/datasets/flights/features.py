@@ -6,7 +6,7 @@ import ibis
 
 
 def features(rows: ibis.Table) -> ibis.Table:
-    """Add the columns of `DATASET.features` to `rows`, which do not have those of `DATASET.known_later`.
+    """Add the columns of `DATASET.features` to `rows`, which lack the columns of `DATASET.known_later`.
 
     All features come from the timetable, the register of planes, or the weather report of the hour of departure.
     """

@@ -135,7 +135,7 @@ SECTIONS: dict[str, dict[str, Any]] = {
     [
         (60, 50, []),
         (60, 5, ["gate: min_rows 200", "drift: min_rows 200"]),
-        (20, 50, ["snapshot: the shortest window has 29 days, and 20 are published"]),
+        (20, 50, ["snapshot: the shortest window has 29 days, and the published days span 20"]),
     ],
 )
 def test_policies_that_the_data_cannot_meet_are_named(days: int, rows_per_day: int, problems: list[str]) -> None:

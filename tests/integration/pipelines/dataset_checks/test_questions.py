@@ -86,7 +86,10 @@ def test_each_failed_check_says_what_to_do_and_the_page_has_exit_code_2(project:
         "does Airflow load the file of the DAGs?"
     ]
     assert answers[QUESTIONS["suite"]] == ("yes", "2 expectations, 1 of them critical")
-    assert answers[QUESTIONS["quarantine"]] == ("yes", "0 of 2,772 rows are quarantined, 0 days are refused")
+    assert answers[QUESTIONS["quarantine"]] == (
+        "yes",
+        "0 of 2,772 rows are quarantined, 0 ingested days are not published",
+    )
     assert answers[QUESTIONS["package"]] == ("yes", "it scored 100 rows in a process without the project's code")
 
     write_suite(project, min_rows=800, max_distance=4_000)
@@ -106,7 +109,7 @@ def test_each_failed_check_says_what_to_do_and_the_page_has_exit_code_2(project:
         "`python -m pipelines expectations suggest --table arrivals` drafts a suite."
     )
     assert answers[QUESTIONS["quarantine"]][1] == (
-        "2 of 3,604 rows are quarantined, 1 days are refused. "
+        "2 of 3,604 rows are quarantined, 1 ingested days are not published. "
         "See `python -m pipelines quarantine list --dataset arrivals`."
     )
     problem = answers[QUESTIONS["package"]][1]
