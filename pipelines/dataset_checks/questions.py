@@ -117,7 +117,8 @@ def _check_leaks(subject: CheckedModel) -> str:
             f"{'; '.join(lines)}.",
             "Compute no feature from columns that are known later, and list these in `known_later`.",
         )
-    return f"{len(subject.dataset.features)} features, none from {', '.join(subject.dataset.known_later)}"
+    text, known_later = f"{len(subject.dataset.features)} features", subject.dataset.known_later
+    return f"{text}, none from {', '.join(known_later)}" if known_later else text
 
 
 def _check_suite(subject: CheckedModel) -> str:
@@ -139,7 +140,9 @@ def _check_quarantine(subject: CheckedModel) -> str:
     if not published_rows and not unpublished_days:
         raise NotAnswerableYet(f"no day is published: run `dvc repro snapshot@{subject.name}`")
     rows = published_rows + quarantined_rows
-    days_text = f"{len(unpublished_days)} ingested days are not published"
+    days_text = (
+        f"{len(unpublished_days)} ingested {'day is' if len(unpublished_days) == 1 else 'days are'} not published"
+    )
     text = f"{quarantined_rows:,} of {rows:,} rows are quarantined, {days_text}"
     if quarantined_rows or unpublished_days:
         raise DataError(f"{text}.", f"See `python -m pipelines quarantine list --dataset {dataset.table}`.")

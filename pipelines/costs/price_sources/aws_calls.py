@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from pipelines.errors import InvalidError, ServiceError
+from pipelines.system.aws_errors import DENIAL_CODES
 from pipelines.system.error_translation import translate_known_error
 
 Answer = TypeVar("Answer")
@@ -41,8 +42,10 @@ def call_aws(subject: str, permission: str, request: Callable[[], Answer], alter
     except ClientError as error:
         details, status = error.response["Error"], error.response["ResponseMetadata"]["HTTPStatusCode"]
         if status < 500 and "Throttl" not in details["Code"] and details["Code"] != "RequestLimitExceeded":
-            text = f"AWS denies access to {subject}: {details['Code']}: {details['Message']}."
-            raise InvalidError(text, f"Allow {permission}{ending}") from None
+            reason = f"{details['Code']}: {details['Message']}."
+            if status in (401, 403) or details["Code"] in DENIAL_CODES:
+                raise InvalidError(f"AWS denies access to {subject}: {reason}", f"Allow {permission}{ending}") from None
+            raise InvalidError(f"AWS refuses the request for {subject}: {reason}", f"Correct it{ending}") from None
         raise ServiceError(f"{subject} failed: {details['Code']}.", f"Try again later{ending}") from None
     except BotoCoreError as error:
         translation = translate_known_error(error)

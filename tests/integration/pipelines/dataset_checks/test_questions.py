@@ -109,7 +109,7 @@ def test_each_failed_check_says_what_to_do_and_the_page_has_exit_code_2(project:
         "`python -m pipelines expectations suggest --table arrivals` drafts a suite."
     )
     assert answers[QUESTIONS["quarantine"]][1] == (
-        "2 of 3,604 rows are quarantined, 1 ingested days are not published. "
+        "2 of 3,604 rows are quarantined, 1 ingested day is not published. "
         "See `python -m pipelines quarantine list --dataset arrivals`."
     )
     problem = answers[QUESTIONS["package"]][1]

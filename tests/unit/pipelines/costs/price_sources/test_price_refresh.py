@@ -96,7 +96,8 @@ def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[Aws]:
             if status != 200:
                 answer = '{"__type": "AccessDeniedException", "message": "no"}'
                 if service == "ec2":
-                    error = "<Error><Code>UnauthorizedOperation</Code><Message>no</Message></Error>"
+                    code = "UnauthorizedOperation" if status == 403 else "InvalidParameterValue"
+                    error = f"<Error><Code>{code}</Code><Message>no</Message></Error>"
                     answer = f"<Response><Errors>{error}</Errors></Response>"
             elif service == "ec2":
                 answer = stub_data.list_spot_prices(parse_qs(text))
@@ -260,6 +261,10 @@ def test_a_region_without_prices_and_a_refusal_leave_no_file(aws: Aws, project: 
     with pytest.raises(InvalidError, match="denies access to EC2's spot price history") as error:
         write_prices(request_prices([REGION], 30, TODAY))
     assert "ec2:DescribeSpotPriceHistory" in error.value.hint
+    aws.statuses = {"ec2": 400}
+    with pytest.raises(InvalidError, match="AWS refuses the request for EC2's spot price history") as error:
+        write_prices(request_prices([REGION], 30, TODAY))
+    assert "Allow" not in error.value.hint
     aws.statuses = {"ec2": 500}
     with pytest.raises(ServiceError, match="spot price history failed"):
         write_prices(request_prices([REGION], 30, TODAY))
