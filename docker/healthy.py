@@ -1,7 +1,7 @@
 """Check the health of a service: `python healthy.py URL [COMPONENT]`.
 
-The exit code is 0 if the URL answers and, with COMPONENT, its JSON reports that component as healthy. The
-script runs in each container every ten seconds, so it takes a tenth of a second and needs only the standard library.
+The exit code is 0 if the URL answers with a success status and, with COMPONENT, its JSON reports that component as
+healthy. Containers run the script every ten seconds, so it must be fast: it imports only the standard library.
 """
 
 import json

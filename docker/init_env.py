@@ -26,7 +26,7 @@ PASSWORDS = (
 def list_generators() -> dict[str, Callable[[], str]]:
     """Return, for each variable, a function that generates its value.
 
-    No value has a character with a meaning in URLs, JSON or docker-compose.yaml.
+    No value has a character that must be escaped in URLs, JSON or docker-compose.yaml.
     """
     return {
         **{name: lambda value=value: value for name, value in DEFAULTS.items()},
@@ -41,7 +41,7 @@ def list_generators() -> dict[str, Callable[[], str]]:
 
 
 def complete_file(path: Path) -> list[str]:
-    """Add a value for each variable that has none, and return the names that were added. Idempotent.
+    """Add a line for each variable that has no value, and return the names of the variables. Idempotent.
 
     Raises:
         OSError: the file cannot be read or written.
@@ -49,9 +49,9 @@ def complete_file(path: Path) -> list[str]:
     path = path.resolve()  # a link stays a link, and its target is written
     text = path.read_text(encoding="utf-8", errors="surrogateescape") if path.exists() else ""
     pairs = [line.partition("=") for line in text.splitlines()]
-    # A secret with an empty value counts as missing. If two lines have one name, Compose uses the last.
+    # The line of an empty secret stays, and a new line is added: of two equal names, Compose uses the last.
     existing_names = {name.strip().removeprefix("export ").strip() for name, _, value in pairs if value.strip(" \t\"'")}
-    existing_names |= {name.strip() for name, _, _ in pairs} & set(DEFAULTS)
+    existing_names |= {name.strip() for name, _, _ in pairs} & set(DEFAULTS)  # these variables may be empty
     new_values = {name: generate() for name, generate in list_generators().items() if name not in existing_names}
     lines = [text.rstrip("\n")] if text.strip() else []
     content = "\n".join([*lines, *(f"{name}={value}" for name, value in new_values.items())]) + "\n"

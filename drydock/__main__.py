@@ -30,12 +30,12 @@ from drydock.host.executor import Executor
 from drydock.options import ExecutorName
 from drydock.settings import Settings, get_machine_memory_gib, get_usable_cores
 
-# typer exits with 2 for a wrong option, too; 75 is EX_TEMPFAIL of sysexits.h: a retry can help.
+# 2 is also typer's exit code for a wrong option. 75 is EX_TEMPFAIL of sysexits.h: a retry can help.
 EXIT_INVALID, EXIT_TRY_AGAIN = 2, 75
 # Seconds between two checks for a signal.
 SIGNAL_CHECK_S = 0.2
-# Longest time for which a thread runs Python code while others wait, seconds (Python: 0.005). A request waits for it
-# several times while another thread prepares an instance.
+# Longest time for which a thread runs Python code while others wait, seconds (Python's default: 0.005). While a thread
+# prepares an instance, the thread of a request waits several times for so long.
 THREAD_SWITCH_S = 0.001
 MACHINE_CORES, MACHINE_MEMORY_GIB = get_usable_cores(), get_machine_memory_gib()
 
@@ -136,7 +136,7 @@ def _read_policy(
     notice_s: float | None,
     no_capacity_s: float | None,
 ) -> SpotPolicy:
-    """Return the spot policy of the configuration file, overridden by the options of the command line."""
+    """Return the spot policy: the configuration file's table [spot], overridden by the options that have a value."""
     options_by_name = {
         "seed": seed,
         "interruption_probability": interruption_probability,
@@ -150,7 +150,7 @@ def _read_policy(
 def _serve(
     settings: Settings, executor: Executor, policy: SpotPolicy, address: tuple[str, int], port_file: Path | None
 ) -> None:
-    """Serve until a signal. `settings.url` is still "": the port is known once it is bound."""
+    """Serve until SIGTERM or SIGINT. `settings.url` is still "": the port is known once it is bound."""
     with lock_data_folder(settings.data), open_listener(*address) as listener:
         url = _build_url(address[0], listener.getsockname()[1])
         _serve_until_signal(dataclasses.replace(settings, url=url), executor, policy, listener, port_file)
@@ -166,7 +166,7 @@ def _serve_until_signal(
             _write_atomically(port_file, str(listener.getsockname()[1]))
         typer.echo(f"drydock answers at {settings.url}")
         sys.stdout.flush()
-        # Python runs signal handlers in this thread only, and a signal to another thread does not wake it up.
+        # Python runs signal handlers only in this, the main thread. A signal that another thread gets does not wake it.
         while not stop_event.wait(SIGNAL_CHECK_S):
             pass
 

@@ -1,4 +1,4 @@
-"""Create what the services need: Airflow's passwords and connections, the folder of the data docs, and the buckets.
+"""Create what the services need: Airflow's password and connections, the folder of the data docs, and the buckets.
 
 Idempotent.
 """
@@ -35,7 +35,7 @@ def store_connections(aws: str, lake: str) -> None:
     """
     connection = json.loads(aws)
     connections = {"aws_default": {**connection, "extra": json.dumps(connection["extra"])}, "lake": lake}
-    # In a file that only this user can read, because every user can read command lines.
+    # Pass them in a file that only this user can read: every user can read the arguments of a command.
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "connections.json"
         file.write_text(json.dumps(connections), encoding="utf-8")
@@ -56,7 +56,7 @@ if __name__ == "__main__":
     file = Path(os.environ["AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE"])
     write_passwords(file, os.environ["AIRFLOW_ADMIN_PASSWORD"])
     store_connections(os.environ["AWS_CONNECTION"], os.environ["LAKE_CONNECTION"])
-    # The service that serves this folder mounts it read-only, so it cannot create it.
+    # The service `docs` mounts this folder read-only, so it cannot create the folder.
     Path(os.environ["LEEWAY_HOME"], "docs").mkdir(parents=True, exist_ok=True)
     for bucket in BUCKETS:
         create_bucket(bucket)

@@ -29,7 +29,7 @@ _MODEL_HEADERS = {
     "Custom-Attributes": f"{_PREFIX}Custom-Attributes",
     "Inference-Id": f"{_PREFIX}Inference-Id",
 }
-# SageMaker's limit for a body instead of an InputLocation.
+# SageMaker's limit for the body of a request without InputLocation.
 _MAX_BODY_BYTES = 128_000
 
 

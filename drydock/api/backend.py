@@ -1,4 +1,4 @@
-"""The SageMaker backend: the jobs of one account and region, with their names and tags."""
+"""The SageMaker backend of one account and region: its jobs, and the tags of all its resources."""
 
 import threading
 from collections.abc import Mapping
@@ -32,11 +32,13 @@ from drydock.tuning.registry import TuningJobs
 
 J = TypeVar("J", bound=Job)
 STORED_CLASSES = (Job, TuningJob, Endpoint, EndpointConfig, FeatureGroup, Model, Workspace)
-"""The resources that drydock stores with their tags; moto keeps the tags of all other resources in memory."""
+"""Classes of the resources that drydock stores with their tags; moto keeps the tags of all others in memory."""
 
 
 class DrydockBackend(NotebooksBackend):
-    """The SageMaker backend of one account and region. moto implements the operations that are not defined here.
+    """The SageMaker backend of one account and region.
+
+    moto implements the operations that neither this class nor drydock's base classes define.
 
     Args:
         queue: Runs the jobs.
@@ -81,7 +83,7 @@ class DrydockBackend(NotebooksBackend):
         self.delete_stored_resources()
         registries = (self._registry, self._feature_groups, self._tuning_jobs, self._notebooks)
         arguments = (self.queue, self.store, *registries, self.region_name, self.account_id)
-        # moto resets a backend in the same way: it becomes a new one.
+        # As moto's own `reset` does: delete all attributes, and construct the backend again.
         self.__dict__.clear()
         DrydockBackend.__init__(self, *arguments)
 
@@ -193,9 +195,9 @@ class DrydockBackend(NotebooksBackend):
         Raises:
             AWSValidationException: The job has ended. A retry cannot help.
         """
-        status = self.queue.stop(job)
-        if status.is_final:
-            message = f"The request was rejected because the {job.kind} job is in status {status}."
+        status_before = self.queue.stop(job)
+        if status_before.is_final:
+            message = f"The request was rejected because the {job.kind} job is in status {status_before}."
             raise AWSValidationException(message)
 
     def _add_job(self, job: J) -> J:

@@ -25,7 +25,7 @@ from drydock.notebooks.workspace import APP, NOTEBOOK
 
 CONTROL_PREFIX = "/drydock/"
 MAX_BODY_BYTES = 4 << 20
-"""Largest body of a request to drydock's own endpoints."""
+"""Largest body of a request under /drydock/."""
 MAX_LATENCY_S = 3600.0
 """Largest latency that a simulated failure may add to a request."""
 MAX_CPU_PERCENT = 100_000.0
@@ -50,7 +50,7 @@ Handler = Callable[[Body], dict[str, Any]]
 
 
 class ControlEndpoints:
-    """The WSGI application of drydock's own endpoints.
+    """The WSGI application of the paths under /drydock/, which are not endpoints of SageMaker.
 
     Args:
         queue: Runs the jobs.
@@ -99,7 +99,7 @@ class ControlEndpoints:
         handlers = {method: handler for (method, name), handler in self._handlers.items() if name == requested_name}
         if not handlers:
             paths = ", ".join(f"{method} {CONTROL_PREFIX}{name}" for method, name in self._handlers)
-            raise NotFound(f"no endpoint {request.path}; the endpoints are {paths}")
+            raise NotFound(f"no path {request.path}; the paths are {paths}")
         if request.method not in handlers:
             raise MethodNotAllowed(description=f"use {', '.join(handlers)}")
         return handlers[request.method]
@@ -189,7 +189,7 @@ class ControlEndpoints:
             config for endpoint in endpoints for config in endpoint.list_configs() if fault.matches(config.config_name)
         ]
         variants = {variant.name for config in configs for variant in config.variants}
-        # If there are none, no endpoint has the configuration yet. A later update may use it, with any variants.
+        # Without `configs`, no endpoint has the configuration yet. A later update may use it, with any variants.
         if configs and fault.variant not in ("", *variants):
             raise NotFound(
                 f"endpoint {name} has no variant {fault.variant}; its variants: {', '.join(sorted(variants))}"

@@ -43,7 +43,7 @@ class EndpointsBackend(ModelsBackend):
         self.endpoints: dict[str, Any] = endpoints.get_endpoints(self._owner)
 
     def delete_stored_resources(self) -> None:
-        """Delete all endpoints, their configurations, and the models behind them."""
+        """Delete all endpoints, endpoint configurations and models."""
         self._registry.remove_all(self._owner)
         self._configs.delete_all(self._owner)
         self._models_store.delete_all(self._owner)
@@ -199,7 +199,7 @@ class EndpointsBackend(ModelsBackend):
         refuse(f'Cannot update endpoint "{endpoint.record.arn}": its status is {endpoint.status}, not InService.')
 
     def _check_scalable_targets(self, endpoint: Endpoint, served_config: ServedConfig) -> None:
-        """Check that each variant with a scalable target is also in the configuration, with the same instance type."""
+        """Check that each variant with a scalable target stays: `served_config` has it, with the same instance type."""
         targets = list_resource_ids(self._registry.store, self._owner)
         planned_variants = {(variant.name, variant.instance_type) for variant in served_config.variants}
         names = [

@@ -63,7 +63,8 @@ def list_page(
         items: All jobs or resources of the account and region.
         request: The request of the List operation.
         member: Name of the summaries in the response, such as TrainingJobSummaries.
-        filters_page: Whether StatusEquals filters only the MaxResults items of a page, so a page may have fewer items.
+        filters_page: Whether StatusEquals filters only the items of a page if the request has MaxResults. Then the page
+            may have fewer than MaxResults items.
 
     Raises:
         AWSValidationException: NextToken is not a token of this server. A retry cannot help.

@@ -2,7 +2,8 @@
 
 moto invents the answers of some operations: an AutoML job is Completed as soon as it is created, and an endpoint that
 does not exist predicts a constant. drydock refuses such an operation, unless the option `--invented-answers`
-allows moto's answers. An operation that is not listed is refused, too: a new version of moto adds no invented answer.
+allows moto's answers. An operation that is not listed here is refused, too, so that a new version of moto cannot add
+invented answers.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,7 +18,7 @@ class Handling(StrEnum):
     """The way in which drydock handles an operation."""
 
     RUN = "run"
-    """drydock runs the operation."""
+    """drydock runs what the operation is about, such as a job or an endpoint."""
     STORED = "stored"
     """drydock or moto stores the content of the request and returns it later. Nothing has to run for that."""
     REFUSED = "refused"

@@ -1,7 +1,7 @@
-"""Replace moto's SageMaker backend by one that does not invent answers.
+"""Correct methods of moto's SageMaker backend that invent an answer, or fail.
 
-`api.operations` refuses requests to SageMaker. But moto's CloudFormation creates resources without a request, by calls
-of the backend's methods. These methods refuse such calls.
+`api.operations` refuses requests whose answer moto would invent. But moto's CloudFormation creates resources without a
+request, by calls of the backend's methods. So the methods that only CloudFormation calls refuse the call.
 """
 
 from typing import Any, NoReturn
@@ -13,7 +13,10 @@ from drydock.jobs.rules import refuse
 
 
 class RefusingBackend(SageMakerModelBackend):
-    """The SageMaker backend of one account and region. It refuses resources that drydock cannot run."""
+    """moto's SageMaker backend of one account and region.
+
+    It refuses resources of CloudFormation that drydock does not support, and validations of model packages.
+    """
 
     gives_invented_answers = False
     """Whether the backend gives moto's invented answers (option `--invented-answers`)."""
@@ -37,7 +40,7 @@ class RefusingBackend(SageMakerModelBackend):
         )
 
     def create_auto_ml_job_v2(self, *args: Any, **kwargs: Any) -> str:
-        """Create an AutoML job, and return its ARN. Nothing is trained: moto invents the answers.
+        """Create an AutoML job that trains nothing, and return its ARN. Called only with `--invented-answers`.
 
         moto 5.2.5 fails without two members that SageMaker calls optional: CompletionCriteria and ProblemType.
 

@@ -1,4 +1,4 @@
-"""Answer requests to SageMaker about jobs, models, endpoints and feature groups; moto answers all other requests."""
+"""Answer the requests to SageMaker that drydock implements; moto answers the others, or they are refused."""
 
 from http import HTTPStatus
 from typing import Any, ClassVar, cast
@@ -35,10 +35,10 @@ OPERATIONS = (
 
 
 class DrydockResponse(NotebookResponse):
-    """Answers requests about jobs, models, endpoints and feature groups. Others are answered by moto, or refused."""
+    """Answers the requests for `OPERATIONS`. Others are answered by moto, or refused."""
 
     gives_invented_answers: ClassVar[bool] = False
-    """Whether moto also answers operations of which it only invents the result."""
+    """Whether moto may also answer the operations for which it only invents a result."""
 
     # With the raw body, drydock refuses a body that is not UTF-8. moto would fail while it decodes such a body.
     use_raw_body = True

@@ -131,7 +131,9 @@ def _create_private_folder(folder: Path) -> None:
 
 @contextmanager
 def run_server(settings: Settings, executor: Executor, spot: SpotPolicy, listener: socket.socket) -> Iterator[JobQueue]:
-    """Answer requests on a socket in a `with` block, which gets the queue of jobs. Then end all jobs and the server.
+    """Answer requests on a socket in a `with` block, which gets the queue of jobs. Then end the server.
+
+    At the end, the commands of all running jobs are ended. A spot job resumes in the next server, another job fails.
 
     Args:
         settings: The server's settings; the url contains the socket's port.
@@ -173,7 +175,9 @@ def run_server(settings: Settings, executor: Executor, spot: SpotPolicy, listene
 
 
 def kill_leftover_hosts(data: Path, executor: Executor) -> None:
-    """Kill everything that an earlier server on this data folder left running. Idempotent.
+    """Kill the processes and containers that an earlier server on this data folder left running. Idempotent.
+
+    The folders of endpoints' instances are deleted.
 
     Raises:
         StartFailed: A process or container cannot be killed. A retry can help.
@@ -183,7 +187,7 @@ def kill_leftover_hosts(data: Path, executor: Executor) -> None:
             for process_file in data.glob(f"{folder}/*/*/*/*.process.json"):
                 if executor.kill_leftover_host(process_file):
                     log.warning("killed a leftover process of %s", process_file.parent.name)
-        shutil.rmtree(data / registry.FOLDER, ignore_errors=True)  # each start of an instance downloads its model again
+        shutil.rmtree(data / registry.FOLDER, ignore_errors=True)  # an instance downloads its model at each start
         executor.kill_all_hosts(data)
     except JobFailed as error:
         raise StartFailed(f"cannot end what an earlier drydock left running: {error}") from None

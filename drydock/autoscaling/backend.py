@@ -153,7 +153,7 @@ class VariantAutoscaling(ApplicationAutoscalingBackend):
         self._stored_policies.delete(self.owner, _build_key(resource_id, policy_name))
 
     def _check_range(self, resource_id: str, values: dict[str, Any]) -> None:
-        """Check the range of the instance count. A bound that the request lacks keeps its present value."""
+        """Check a variant and the range of its instances. A bound that the request lacks keeps its present value."""
         endpoint_and_name = self.find_variant(resource_id)
         if endpoint_and_name is None:
             raise AWSValidationException(f"The variant {resource_id} does not exist.")

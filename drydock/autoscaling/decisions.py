@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 SCALE_OUT_PERIODS, SCALE_IN_PERIODS = 3, 15
-"""Number of periods in a row in which the metric must be above the target to add instances, and below it to remove
-some. The alarms that AWS creates have the same numbers."""
+"""Number of periods in a row in which the metric must be above the target before instances are added, and below
+`SCALE_IN_SHARE` of the target before some are removed. The alarms that AWS creates have the same numbers."""
 SCALE_IN_SHARE = 0.9
-"""The metric must be below this share of the target before instances are removed."""
+"""Share of the target below which the metric must be before instances are removed."""
 
 
 class TargetTracking:

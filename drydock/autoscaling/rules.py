@@ -14,7 +14,7 @@ _COOLDOWNS = ("Cooldown", "ScaleInCooldown", "ScaleOutCooldown")
 
 
 def find_instance_limit(config: ServedConfig, variant: str) -> int:
-    """Return how many instances a variant of a configuration may have, in addition to those of the other variants."""
+    """Return how many instances a variant may have, so that all variants have at most `MAX_INSTANCES` together."""
     return MAX_INSTANCES - sum(
         other_variant.count for other_variant in config.variants if other_variant.name != variant
     )

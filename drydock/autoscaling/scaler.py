@@ -27,7 +27,7 @@ from drydock.endpoints.sizes import VariantSize
 log = logging.getLogger(__name__)
 
 CHECK_S = 0.5
-"""Largest number of seconds between two evaluations of all scaling targets."""
+"""Seconds between two evaluations of all scalable targets; shorter if the period of target tracking is shorter."""
 DEFAULT_COOLDOWN_S = 300
 """Seconds after a change in which a policy without a cooldown of its own changes nothing: AWS's default."""
 MINUTE_S = 60.0
@@ -49,7 +49,7 @@ class Scaler:
         # which has no values yet.
         self._trackings: weakref.WeakKeyDictionary[Any, TargetTracking] = weakref.WeakKeyDictionary()
         self._invocation_counts: weakref.WeakKeyDictionary[Any, float] = weakref.WeakKeyDictionary()
-        # The time.monotonic() of the last change, by the id of the variant.
+        # The time.monotonic() at which this scaler last changed a variant, by the id of the variant.
         self._changed_at: dict[str, float] = {}
         self._unfinished_activities: list[tuple[Endpoint, ScalingActivity]] = []
 
@@ -58,7 +58,7 @@ class Scaler:
         self._thread.start()
 
     def close(self) -> None:
-        """Stop evaluating. An evaluation that is in progress may still end."""
+        """Stop evaluating, without waiting for an evaluation that is in progress."""
         self._stop_event.set()
 
     def _run(self) -> None:
@@ -139,7 +139,11 @@ class Scaler:
         return variant.count
 
     def _may_change(self, target: Any, policy: Any, is_scale_out: bool) -> bool:
-        """Return whether a policy may scale now: scaling is not suspended, and the policy's cooldown is over."""
+        """Return whether a policy may change the variant now.
+
+        Scaling in this direction must be neither suspended nor disabled, and the policy's cooldown must have passed
+        since the scaler's last change of the variant, whatever its cause.
+        """
         state = target.suspended_state or {}
         if state.get("DynamicScalingOutSuspended" if is_scale_out else "DynamicScalingInSuspended"):
             return False

@@ -1,4 +1,4 @@
-"""Load Application Auto Scaling when it is first used (drydock/api/lazy_services.py says why), and run its policies."""
+"""Load Application Auto Scaling at its first use, because its import takes long, and evaluate its policies."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ class Autoscaling:
         self._scaler: Scaler | None = None
 
     def start(self) -> None:
-        """Start to evaluate the policies of an earlier server. Without any, the first request starts the evaluation."""
+        """Start to evaluate the stored policies. If no target is stored, the first request starts the evaluation."""
         if any(iterate_owners(self._endpoints.store)):
             self.load()
 
     def close(self) -> None:
-        """Stop evaluating. An evaluation that is in progress may still end."""
+        """Stop evaluating, without waiting for an evaluation that is in progress."""
         with self._lock:
             if self._scaler:
                 self._scaler.close()

@@ -46,7 +46,7 @@ class Attempt:
         training_job_arn: ARN of the training job.
         environment: ARN of the service environment whose instances the training job uses.
         scheduled_ms: When the training job got its instances, in milliseconds since 1970.
-        started_ms: When its first instance began to download, in milliseconds since 1970; None before.
+        started_ms: When the training job began to download, in milliseconds since 1970; None before.
         stopped_ms: When the training job ended, in milliseconds since 1970; None before.
         reason: statusReason of the attempt; "" before its end.
         stop_cause: Why the training job is stopped; None if nobody has requested a stop.
@@ -89,7 +89,8 @@ class ServiceJob(StoredRecord):
         status_reason: statusReason; "" without one.
         is_terminated: Whether it was terminated: by a client, by a time limit, or with its queue or its quota share.
         current_attempt: The attempt that has instances now; None while the job waits, and after the job's end.
-        latest_attempt: The latest attempt, running or ended; None before the first attempt.
+        latest_attempt: The latest attempt, running or ended; None before the first. After `load` it is a copy, which
+            does not get the changes of `current_attempt`.
         ended_attempts: The attempts that ended, except for those in `preempted_attempts`.
         preempted_attempts: The attempts that were preempted.
         started_ms: When the first attempt started; None before.
@@ -147,7 +148,8 @@ class ServiceJob(StoredRecord):
     def build_training_job_name(self, base_name: str) -> str:
         """Return the name of the next attempt's training job: AWSBatch, the name in the payload, and 32 hex digits.
 
-        The same attempt always has the same name: after a killed server, the next one does not start it again.
+        An attempt always gets the same name. So if the server is killed, the next one does not create a second training
+        job for it.
         """
         earlier_attempts = len(self.ended_attempts) + len(self.preempted_attempts)
         digits = md5(f"{self.id}/{earlier_attempts}".encode(), usedforsecurity=False).hexdigest()

@@ -26,10 +26,10 @@ def parse_payload(text: str) -> dict[str, Any]:
 
 
 def read_instances(payload: dict[str, Any]) -> tuple[str, int]:
-    """Return the instance type, and the number of instances that a training job takes.
+    """Return the instance type and the number of instances of the training job.
 
     Raises:
-        ClientException: ResourceConfig does not have both.
+        ClientException: ResourceConfig does not have both, or one is not valid.
     """
     resources = payload.get("ResourceConfig")
     instance_type = resources.get("InstanceType") if isinstance(resources, dict) else None

@@ -14,7 +14,7 @@ from drydock.resources import Owner
 from drydock.store import Store
 
 FRONT_JOBS = 100
-"""Number of jobs at the front of a queue whose position is recorded: as many as GetJobQueueSnapshot shows."""
+"""Number of jobs at the front of a queue whose positions are recorded: as many as GetJobQueueSnapshot shows."""
 
 
 class TrainingJobs(Protocol):
@@ -42,7 +42,7 @@ class BatchQueues:
 
     Args:
         store: The server's storage.
-        training_jobs: Runs the service jobs.
+        training_jobs: Creates, finds and stops the training jobs of the service jobs.
         now: Returns the current time, in seconds since 1970.
     """
 

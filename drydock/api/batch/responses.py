@@ -26,10 +26,10 @@ class ServiceJobResponse(BatchResponse):
         try:
             operation = self._find_operation()
             response = self._answer(operation) if operation else None
-        except AWSValidationException as error:  # raised by code that requests to SageMaker use, too
-            return _refuse(ClientException(error.message))
+        except AWSValidationException as error:  # raised by checks that drydock's SageMaker uses, too
+            return _build_error_response(ClientException(error.message))
         except ClientException as error:
-            return _refuse(error)
+            return _build_error_response(error)
         if response is None:
             return super().call_action()
         return 200, self.response_headers, json.dumps(response)
@@ -52,13 +52,13 @@ class ServiceJobResponse(BatchResponse):
             if operation == "DescribeJobQueues":
                 return self._describe_job_queues(request)
             if operation == "CreateJobQueue":
-                is_own = _is_own_queue(request)
-                self._check_queue_name(request["jobQueueName"], is_own=is_own)
+                is_for_training = _is_new_training_queue(request)
+                self._check_queue_name(request["jobQueueName"], is_for_training=is_for_training)
             else:
-                is_own = self._is_own(request)
-            return SHARED_OPERATIONS[operation](batch, self._owner, request) if is_own else None
+                is_for_training = self._is_about_training_queue(request)
+            return SHARED_OPERATIONS[operation](batch, self._owner, request) if is_for_training else None
 
-    def _is_own(self, request: dict[str, Any]) -> bool:
+    def _is_about_training_queue(self, request: dict[str, Any]) -> bool:
         """Return whether a request is about an existing queue for training jobs, or a resource of such queues."""
         if "resourceArn" in request:
             return has_resource(self._batch, self._owner, request)
@@ -86,11 +86,11 @@ class ServiceJobResponse(BatchResponse):
             response["jobQueues"] += self.batch_backend.describe_job_queues(request.get("jobQueues"))
         return response
 
-    def _check_queue_name(self, name: str, *, is_own: bool) -> None:
-        """Refuse a name for a queue of drydock if a queue of moto has it, and the other way round."""
+    def _check_queue_name(self, name: str, *, is_for_training: bool) -> None:
+        """Refuse the name of a new queue for training jobs if a queue of moto has it, and the reverse."""
         other_queue: Any = (
             self.batch_backend.get_job_queue_by_name(name)
-            if is_own
+            if is_for_training
             else self._batch.tables.queues.find(self._owner, name)
         )
         if other_queue is not None:
@@ -106,10 +106,10 @@ class ServiceJobResponse(BatchResponse):
         return batch
 
 
-def _refuse(error: ClientException) -> TYPE_RESPONSE:
+def _build_error_response(error: ClientException) -> TYPE_RESPONSE:
     return error.code, dict(error.get_headers()), error.get_body()
 
 
-def _is_own_queue(request: dict[str, Any]) -> bool:
+def _is_new_training_queue(request: dict[str, Any]) -> bool:
     """Return whether a CreateJobQueue request creates a queue for training jobs."""
     return "serviceEnvironmentOrder" in request or request.get("jobQueueType") == SAGEMAKER_TRAINING

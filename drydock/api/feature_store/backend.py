@@ -34,7 +34,7 @@ class FeatureGroupsBackend(EndpointsBackend):
         self.feature_groups: dict[str, Any] = feature_groups.get_groups(self._owner)
 
     def delete_stored_resources(self) -> None:
-        """Delete all feature groups, endpoints, their configurations, and the models behind them."""
+        """Delete all feature groups, endpoints, endpoint configurations and models."""
         super().delete_stored_resources()
         self._feature_groups.delete_all(self._owner)
 

@@ -83,7 +83,7 @@ class FeatureStoreRuntime:
         return [body]
 
     def _put(self, owner: Owner, request: Request) -> dict[str, Any]:
-        group = self._find(owner, request)
+        group = self._find_group(owner, request)
         identifier, event_time, values = parse_record(group, request["Record"])
         ttl = request.get("TtlDuration") or group.ttl
         expires_at = compute_expiry(event_time, compute_seconds(ttl)) if ttl else None
@@ -91,7 +91,7 @@ class FeatureStoreRuntime:
         return {}
 
     def _get(self, owner: Owner, request: Request) -> dict[str, Any]:
-        group, feature_names = self._find(owner, request, missing_status=404), request.get("FeatureNames", ())
+        group, feature_names = self._find_group(owner, request, missing_status=404), request.get("FeatureNames", ())
         check_feature_names(group, feature_names)
         identifier = request["RecordIdentifierValueAsString"]
         record = self._groups.records.read(owner, group.name, [identifier]).get(identifier)
@@ -117,16 +117,16 @@ class FeatureStoreRuntime:
         return {"Records": records, "Errors": errors, "UnprocessedIdentifiers": []}
 
     def _delete(self, owner: Owner, request: Request) -> dict[str, Any]:
-        group, identifier = self._find(owner, request), request["RecordIdentifierValueAsString"]
+        group, identifier = self._find_group(owner, request), request["RecordIdentifierValueAsString"]
         event_time, records = parse_event_time(group, request["EventTime"]), self._groups.records
         if request.get("DeletionMode") != "HardDelete":
             records.put(owner, group.name, identifier, event_time, values=None)
         elif not records.delete_permanently(owner, group.name, identifier, event_time):
-            raise InvalidRecord("EventTime: the stored record is as new or newer, so it is not deleted.")
+            raise InvalidRecord("EventTime: the stored record is as new as this time, or newer, so it is not deleted.")
         return {}
 
-    def _find(self, owner: Owner, request: Request, missing_status: int = 400) -> FeatureGroup:
-        """Return the group of a request.
+    def _find_group(self, owner: Owner, request: Request, missing_status: int = 400) -> FeatureGroup:
+        """Return the group of a request. Refuse a request for the offline store, which no group has.
 
         Args:
             owner: Account and region of the request.

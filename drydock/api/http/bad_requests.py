@@ -47,7 +47,10 @@ def find_error_response(environ: dict[str, Any]) -> ErrorResponse | None:
         return None
     # moto would treat an unsigned request as a request to S3.
     if "HTTP_AUTHORIZATION" not in environ and target.partition(".")[0] not in UNSIGNED_REQUESTS:
-        return _refuse_operation(target)
+        message = (
+            f"Unsigned requests have no operation {truncate(target, 100)!r}: sign the request, with any credentials."
+        )
+        return ErrorResponse(400, "UnknownOperationException", message)
     if _is_too_deep(_get_body(environ)):
         return ErrorResponse(
             400, "SerializationException", f"The JSON is nested more than {JSON_MAX_DEPTH} levels deep."
@@ -109,7 +112,7 @@ def _check_operation(model: ServiceModel | None, operation: str | None, error: E
     is_unimplemented = isinstance(error, NotImplementedError)
     protocol = model.metadata["protocol"] if model else ""
     is_unknown = model is not None and not protocol.startswith("rest-") and operation not in model.operation_names
-    # If the request names no operation, its path and method decide. moto or drydock does not implement this operation.
+    # moto or drydock does not implement the operation. If the request does not name it, the path and method decide it.
     if is_unimplemented and (operation is None or not is_unknown):
         # AWS's clients retry after status 500, but not after 501.
         return ErrorResponse(501, "NotImplemented", str(error) or "moto does not implement this operation")
@@ -168,7 +171,7 @@ def _check_body(environ: dict[str, Any], model: ServiceModel | None, operation: 
 def _check_query(environ: dict[str, Any], operation: OperationModel | None, protocol: str) -> ErrorResponse | None:
     try:
         return _check_members(_parse_query(environ, operation, protocol), operation) if operation else None
-    except (ValueError, OverflowError, RuntimeError) as error:  # a text that is not a number or a time
+    except (ValueError, OverflowError, RuntimeError) as error:  # a parameter should be a number or a time, but is not
         return ErrorResponse(
             400, "InvalidParameterValue", f"A parameter has an invalid value: {truncate(str(error), 200)}"
         )

@@ -160,17 +160,17 @@ class LimitedServer(ThreadedWSGIServer):
         super().__init__(host, port, application, LimitedRequestHandler, fd=listener.fileno())
         self.limits = limits or ConnectionLimits()
         self._condition = threading.Condition()
-        # Maps the socket of each connection, the oldest first, to the time.monotonic() at which it was accepted, or to
-        # None once the head of its request has arrived.
-        self._accepted_at: dict[socket.socket, float | None] = {}
+        # Maps the socket of each connection to the time.monotonic() since which it waits for a request, or to None once
+        # the head of the request has arrived. Of those that wait, the one that has waited longest comes first.
+        self._waiting_since: dict[socket.socket, float | None] = {}
         self._is_stopping = False
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Start the thread of a new connection, once there are fewer connections than the limit."""
         with self._condition:
-            while len(self._accepted_at) >= self.limits.max_connections and not self._is_stopping:
+            while len(self._waiting_since) >= self.limits.max_connections and not self._is_stopping:
                 self._close_oldest_silent_connection()
-            self._accepted_at[request] = time.monotonic()
+            self._waiting_since[request] = time.monotonic()
         try:
             super().process_request(request, client_address)
         except BaseException:  # no thread could be started
@@ -187,17 +187,17 @@ class LimitedServer(ThreadedWSGIServer):
     def forbid_closing(self, request: socket.socket) -> bool:
         """Exempt a connection from closing, because its request has arrived. Return False if it is closed already."""
         with self._condition:
-            if request in self._accepted_at:
-                self._accepted_at[request] = None
-            return request in self._accepted_at
+            if request in self._waiting_since:
+                self._waiting_since[request] = None
+            return request in self._waiting_since
 
     def allow_closing(self, request: socket.socket) -> bool:
         """Allow a connection to be closed again, because it waits for its next request. Return False if it must end."""
         with self._condition:
             # The value of an open connection with a request is None; of a closed connection there is no value.
-            if self._is_stopping or self._accepted_at.pop(request, 0.0) is not None:
+            if self._is_stopping or self._waiting_since.pop(request, 0.0) is not None:
                 return False
-            self._accepted_at[request] = time.monotonic()  # as the youngest connection
+            self._waiting_since[request] = time.monotonic()  # as the last of them
             self._condition.notify_all()  # a new connection may wait until an old one may be closed
             return True
 
@@ -205,27 +205,29 @@ class LimitedServer(ThreadedWSGIServer):
         """Stop the loop that accepts connections, and end the connections that wait for a request."""
         with self._condition:
             self._is_stopping = True
-            for request in [request for request, time_s in self._accepted_at.items() if time_s is not None]:
+            for request in [request for request, time_s in self._waiting_since.items() if time_s is not None]:
                 self._end_connection(request)
             self._condition.notify_all()
         super().shutdown()
 
     def _close_oldest_silent_connection(self) -> None:
         """Close the oldest silent connection. If none may be closed yet, wait until one may be, or until one ends."""
-        silent_connections = ((request, time_s) for request, time_s in self._accepted_at.items() if time_s is not None)
-        request, accepted_at = next(silent_connections, (None, 0.0))
-        wait_s = accepted_at + self.limits.min_silence_s - time.monotonic()
+        silent_connections = (
+            (request, time_s) for request, time_s in self._waiting_since.items() if time_s is not None
+        )
+        request, waiting_since = next(silent_connections, (None, 0.0))
+        wait_s = waiting_since + self.limits.min_silence_s - time.monotonic()
         if request is None or wait_s > 0:
             self._condition.wait(None if request is None else wait_s)
             return
         self._end_connection(request)
 
     def _end_connection(self, request: socket.socket) -> None:
-        del self._accepted_at[request]
+        del self._waiting_since[request]
         with contextlib.suppress(OSError):  # the client has closed it
-            request.shutdown(socket.SHUT_RDWR)  # its thread reads the end, and closes it
+            request.shutdown(socket.SHUT_RDWR)  # its thread reads the end, and closes the socket
 
     def _remove_connection(self, request: socket.socket) -> None:
         with self._condition:
-            self._accepted_at.pop(request, None)
+            self._waiting_since.pop(request, None)
             self._condition.notify_all()

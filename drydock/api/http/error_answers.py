@@ -16,7 +16,7 @@ BODY_TIMEOUT = ErrorResponse(400, "RequestTimeout", "The body of the request did
 
 
 class ErrorAnswers:
-    """WSGI middleware: turn an exception, or an HTML page of an error, into an error response in AWS's format.
+    """WSGI middleware: turn an exception, or an error without AWS's format, into an error response in this format.
 
     Args:
         application: Answers the requests.

@@ -21,8 +21,8 @@ _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[^\[\]:@/\s]+)(:[0-9]+)?", re.IGNORECASE)
 class OwnHosts:
     """Decides whether a request's Host is one of this server.
 
-    Addresses, `localhost`, the machine's name and AWS's names are always the server's own. A subdomain of an own name,
-    such as bucket.localhost, is also its own: the subdomain is the name of a bucket.
+    IP addresses, `localhost`, the machine's name and AWS's names are always the server's own. A subdomain of an own
+    name, such as bucket.localhost, is also its own: the subdomain is the name of a bucket.
 
     Args:
         names: More names of the server.

@@ -56,7 +56,7 @@ def can_persist(handler: WSGIRequestHandler) -> bool:
 
 
 def answer_request(handler: WSGIRequestHandler, application: WsgiApplication) -> None:
-    """Send the answer of the application. If the application has not read the whole body, the connection must close.
+    """Send the application's answer. If the application has not read the whole body, the connection closes after that.
 
     The answer is one write: of two small writes, the second would wait for the client's acknowledgement.
     """

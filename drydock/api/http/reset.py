@@ -19,8 +19,8 @@ from drydock.wsgi import WsgiApplication
 
 PATH = "/moto-api/reset"
 _TABLES = ("resources", "jobs", "metric_data", "host_metrics", "log_groups", "feature_records")
-"""Tables whose rows have an account and a region. S3 and Application Auto Scaling are not listed: S3 loads its stored
-resources when the server starts, Application Auto Scaling at its first use or when its thread starts."""
+"""Tables whose rows have the account and the region of what is stored. S3's tables are not needed: S3 loads its buckets
+when the server starts, so moto resets it."""
 
 
 class Reset:
@@ -45,8 +45,10 @@ class Reset:
         if environ.get("PATH_INFO") == PATH and environ.get("REQUEST_METHOD") == "POST":
             for owner in self._list_owners():
                 self._batch.delete_all(owner)
+                # moto creates a backend at the first access. A backend of Application Auto Scaling that has stored
+                # targets exists since the server's start.
                 for backends in (sagemaker_backends, cloudwatch_backends, logs_backends):
-                    backends[owner.account_id][owner.region]  # moto creates a backend at the first access
+                    backends[owner.account_id][owner.region]
             self._spot_prices.delete_all()
         return self._application(environ, start_response)
 

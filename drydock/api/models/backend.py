@@ -88,7 +88,10 @@ class ModelsBackend(RefusingBackend):
 
 
 def _check_containers(primary: Mapping[str, Any] | None, other_containers: Sequence[Mapping[str, Any]]) -> None:
-    """Check that a model has a container, and each container an image, as SageMaker does."""
+    """Check the containers of a model, as SageMaker does.
+
+    There must be at least one, each with an image or a model package, and with at most one source of model data.
+    """
     if primary and other_containers:
         refuse("A model must have either PrimaryContainer or Containers, not both.")
     containers = [container for container in (primary, *other_containers) if container]

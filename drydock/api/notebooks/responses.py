@@ -22,7 +22,7 @@ _APP_FILTERS = {
     "SpaceNameEquals": "SpaceName",
 }
 # The filters that only ListNotebookInstances has.
-_LIFECYCLE_FILTER, _DEFAULT_FILTER, _ADDITIONAL_FILTER = (
+_LIFECYCLE_FILTER, _DEFAULT_REPOSITORY_FILTER, _ADDITIONAL_REPOSITORY_FILTER = (
     "NotebookInstanceLifecycleConfigNameContains",
     "DefaultCodeRepositoryContains",
     "AdditionalCodeRepositoryEquals",
@@ -101,9 +101,9 @@ def _is_match(notebook: Mapping[str, Any], request: Mapping[str, Any]) -> bool:
         notebook: The request that created the notebook instance.
         request: The request of the list.
     """
-    repository = request.get(_ADDITIONAL_FILTER)
+    repository = request.get(_ADDITIONAL_REPOSITORY_FILTER)
     return (
         request.get(_LIFECYCLE_FILTER, "") in notebook.get("LifecycleConfigName", "")
-        and request.get(_DEFAULT_FILTER, "") in notebook.get("DefaultCodeRepository", "")
+        and request.get(_DEFAULT_REPOSITORY_FILTER, "") in notebook.get("DefaultCodeRepository", "")
         and (repository is None or repository in notebook.get("AdditionalCodeRepositories", []))
     )

@@ -45,7 +45,7 @@ class TuningBackend(FeatureGroupsBackend):
         self.hyper_parameter_tuning_jobs: dict[str, Any] = tuning_jobs.get_jobs(self._owner)
 
     def delete_stored_resources(self) -> None:
-        """Delete all tuning jobs, feature groups, endpoints, their configurations, and the models behind them."""
+        """Delete all tuning jobs, feature groups, endpoints, endpoint configurations and models."""
         self._tuning_jobs.delete_all(self._owner)
         super().delete_stored_resources()
 

@@ -1,4 +1,4 @@
-"""Create and stop the training jobs of tuning jobs, through the code that answers clients' requests."""
+"""Create, find and stop the training jobs of tuning jobs and AWS Batch, as clients' requests do."""
 
 from typing import Any, cast
 
@@ -40,5 +40,5 @@ class BackendTrainingJobs:
         self._queue.stop(job)
 
     def _get_backend(self, owner: Owner) -> Any:
-        # A reset of moto creates a new backend, so the backend is not stored here.
+        # After a reset, moto creates a new backend, so the backend is not stored here.
         return sagemaker_backends[owner.account_id][owner.region]

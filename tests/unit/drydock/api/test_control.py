@@ -57,7 +57,7 @@ def client(outages: Outages, endpoint: SimpleNamespace, tmp_path: Path) -> Clien
 @pytest.mark.parametrize(
     ("method", "page", "body", "status", "message"),
     [
-        ("GET", "nothing", "", 404, "no endpoint /drydock/nothing; the endpoints are GET /drydock/health"),
+        ("GET", "nothing", "", 404, "no path /drydock/nothing; the paths are GET /drydock/health"),
         ("GET", "interrupt", "", 405, "use POST"),
         ("POST", "spot", "{}", 405, "use GET"),
         ("POST", "use", "{}", 400, "give one of notebook, app"),

@@ -60,7 +60,7 @@ def is_closed(connection: http.client.HTTPConnection) -> bool:
 
 def wait_until_idle(server: LimitedServer) -> None:
     """Wait until all connections wait for a request: a client has its answer before that."""
-    wait_until(lambda: None not in server._accepted_at.values())
+    wait_until(lambda: None not in server._waiting_since.values())
 
 
 @pytest.mark.parametrize("path", [INVOKE, BATCH])
