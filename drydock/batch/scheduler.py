@@ -25,7 +25,7 @@ TOO_LARGE_REASON = (
 
 
 class BatchScheduler:
-    """Advances the service jobs of all accounts and regions.
+    """Schedules the service jobs of all accounts and regions.
 
     Args:
         batch: The queues of AWS Batch.

@@ -90,7 +90,9 @@ class PercentileStatistics(Statistics):
 
 
 def list_data(backend: CloudWatchBackend, namespace: str) -> list[Any]:
-    """Return the data of a namespace's metrics. The list can also have data of other namespaces.
+    """Return the data from which a caller selects those of a namespace.
+
+    Only the metrics of jobs' hosts are selected already. The other data are of all namespaces.
 
     Args:
         backend: moto's CloudWatch, or drydock's, which stores the metrics of jobs' hosts separately.

@@ -17,7 +17,7 @@ MAX_PRIORITY = 1_000
 MIN_LIMIT_S, MAX_LIMIT_S = 600, 86_400
 """Bounds of maxTimeSeconds in jobStateTimeLimitActions."""
 MISCONFIGURATION = "MISCONFIGURATION:SERVICE_ENVIRONMENT_MAX_RESOURCE"
-"""The status reason of a job that is larger than the service environments of its queue."""
+"""Beginning of the status reason of a waiting job that is larger than each service environment of its queue."""
 
 
 def create_job_queue(batch: BatchQueues, owner: Owner, request: dict[str, Any]) -> dict[str, Any]:
