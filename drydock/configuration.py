@@ -1,4 +1,6 @@
-"""Read the server's configuration file: TOML whose keys are the names of the command line's options, and [spot].
+"""Read the server's configuration file: TOML with the options of the command line, and a table [spot].
+
+A key is the name of an option, with underscores in place of hyphens.
 
 ```toml
 port = 5005
@@ -33,8 +35,9 @@ def load_file(context: typer.Context, path: Path | None) -> Path | None:
     """Use a configuration file's values as the defaults of the command line's options, and return its path.
 
     Raises:
-        BadParameter: The file cannot be read, has a key that is not the name of an option, or has a value that is
-            neither a string nor a finite number. A retry cannot help.
+        BadParameter: The file cannot be read, has a key that is not the name of an option, or has a value of the wrong
+            type: an option has a string or a finite number, or true or false (FLAGS), and `spot` is a table. A retry
+            cannot help.
     """
     if path is None:
         return None

@@ -1,6 +1,7 @@
 """Encode the stored values of moto's S3 and CloudWatch Logs as JSON, and decode them.
 
-The values have known types: JSON's own types, bytes, datetimes, and the models of moto's S3. Any other type is refused.
+The values have known types: JSON's own types, bytes, datetimes, the models of moto's S3, and dictionaries that
+ignore the case of keys. Any other type is refused.
 So a person who changes the stored JSON cannot make the server run code.
 """
 
@@ -23,7 +24,7 @@ _CLASSES = {**_MODELS, "LowercaseDict": LowercaseDict, "CaseInsensitiveDict": Ca
 
 
 def dumps(value: Any) -> str:
-    """Return a value as JSON; equal values give equal texts.
+    """Return a value as JSON. Equal values whose dictionaries have the same order of keys give equal texts.
 
     Raises:
         TypeError: The value contains a type that `loads` cannot restore. A retry cannot help.

@@ -1,10 +1,14 @@
 """The classes of drydock's own errors.
 
 DrydockError
-├── StartFailed    the server cannot start: exit code 75, a retry can help
-├── InvalidSetting an option or the configuration file is not valid: exit code 2, a retry cannot help
-├── JobFailed      a job ends as Failed, with a FailureReason
-└── BlobDamaged    the bytes of an S3 object are missing or changed (s3_store/blobs.py)
+├── StartFailed      the server cannot start: exit code 75, a retry can help
+├── InvalidSetting   an option or the configuration file is not valid: exit code 2, a retry cannot help
+├── JobFailed        a job or an endpoint's deployment fails, or the container engine does not answer
+├── BlobDamaged      the bytes of an S3 object are missing or changed (s3_store/blobs.py)
+├── RollbackRequired an update of an endpoint must be rolled back (endpoints/deployment.py)
+├── FleetStopped     the instances of an endpoint were stopped (endpoints/instances/fleet_options.py)
+├── VariantBusy      a serverless variant answers MaxConcurrency requests (endpoints/instances/fleet_options.py)
+└── InvocationError  an invocation of an endpoint fails (endpoints/invocation.py)
 
 For a bad request the API answers with moto's own exceptions (moto.sagemaker.exceptions), which moto serialises.
 """
@@ -26,7 +30,9 @@ class InvalidSetting(DrydockError):
 
 
 class JobFailed(DrydockError):
-    """A job cannot succeed. Whether a retry can help depends on the reason.
+    """A job or an endpoint's deployment fails, or the container engine does not answer.
+
+    Whether a retry can help depends on the reason.
 
     Args:
         reason: The FailureReason in SageMaker's words; cut to 1,024 characters, the API's limit.

@@ -11,7 +11,7 @@ VALID, DELETING = "VALID", "DELETING"
 
 @dataclass
 class StoredRecord:
-    """A resource with a name and an ARN. The field names are the keys of the stored JSON.
+    """A resource with a name and an ARN. Unless a subclass has its own `dump`, its field names are the JSON keys.
 
     Attributes:
         name: Name of the resource.
@@ -70,7 +70,8 @@ class Queue(StoredRecord):
 
     Attributes:
         priority: Queues with a higher priority get instances of a shared service environment first.
-        order: serviceEnvironmentOrder, with the ARNs of the environments, even if the request had their names.
+        order: serviceEnvironmentOrder, with the ARNs of the environments, even if the request had their names. The
+            queue tries the environment with the lowest number first.
         policy_arn: ARN of the scheduling policy; None for first in, first out.
         limit_actions: jobStateTimeLimitActions.
         state: ENABLED or DISABLED.
@@ -86,7 +87,7 @@ class Queue(StoredRecord):
 
     @property
     def environments(self) -> list[str]:
-        """The ARNs of the service environments, in the ascending order of their numbers `order`."""
+        """The ARNs of the service environments, in the order in which the queue tries them."""
         return [item["serviceEnvironment"] for item in sorted(self.order, key=lambda item: item["order"])]
 
 

@@ -1,4 +1,4 @@
-"""The thread that follows the jobs of AWS Batch's queues, starts them in their order, and preempts them."""
+"""Run the thread that starts, updates, preempts and ends the jobs of AWS Batch's queues."""
 
 import logging
 import sqlite3
@@ -17,12 +17,15 @@ log = logging.getLogger(__name__)
 
 CHECK_S = 0.1
 """Seconds between two checks of the jobs that have not ended."""
-QUEUE_DELETED, SHARE_DELETED = "The job queue was deleted.", "The quota share was deleted."
-TOO_LARGE = f"{MISCONFIGURATION} - The job requires more instances than the service environments of its queue can have."
+QUEUE_DELETED_REASON, SHARE_DELETED_REASON = "The job queue was deleted.", "The quota share was deleted."
+TOO_LARGE_REASON = (
+    f"{MISCONFIGURATION} - The job requires more instances than the service environments of its queue can have."
+)
+"""The status reason of a job that no service environment of its queue is large enough for."""
 
 
 class BatchScheduler:
-    """Advances the service jobs of all accounts and regions.
+    """Schedules the service jobs of all accounts and regions.
 
     Args:
         batch: The queues of AWS Batch.
@@ -79,7 +82,7 @@ class BatchScheduler:
             if not job.is_final:
                 self._update_job(owner, job)
         queues = batch.tables.queues.list_all(owner)
-        self._delete_marked_resources(owner, queues)
+        self._delete_queues_and_shares(owner, queues)
         capacities = list_capacities(batch, owner)
         # As AWS documents it: queues with a higher priority are evaluated first.
         for queue in sorted(batch.tables.queues.list_all(owner), key=lambda item: -item.priority):
@@ -116,18 +119,19 @@ class BatchScheduler:
             stop_attempt(batch, owner, jobs[item.job.id], StopCause.PREEMPTED, item.reason)
         queue_capacities = [capacities[arn] for arn in queue.environments if arn in capacities]
         for queue_job in planner.waiting:
-            self._set_misconfiguration(owner, jobs[queue_job.id], queue_job, queue_capacities)
+            self._update_misconfiguration_reason(owner, jobs[queue_job.id], queue_job, queue_capacities)
         order = [queue_job for queue_job in planner.sort_waiting() if is_waiting(jobs[queue_job.id])]
         self._store_positions(queue, order[:FRONT_JOBS])
         if order:
             self._apply_time_limits(owner, queue, jobs[order[0].id])
 
-    def _set_misconfiguration(
+    def _update_misconfiguration_reason(
         self, owner: Owner, job: ServiceJob, queue_job: QueueJob, capacities: list[Capacity]
     ) -> None:
+        """Set the status reason of a waiting job that no service environment can run, or delete it if one can again."""
         is_too_large = is_waiting(job) and not can_ever_run(queue_job, capacities)
         if is_too_large != job.status_reason.startswith(MISCONFIGURATION):
-            job.status_reason = TOO_LARGE if is_too_large else ""
+            job.status_reason = TOO_LARGE_REASON if is_too_large else ""
             self._batch.save_job(owner, job)
 
     def _store_positions(self, queue: Queue, order: list[QueueJob]) -> None:
@@ -140,15 +144,15 @@ class BatchScheduler:
         self._batch.positions[queue.arn] = positions
 
     def _apply_time_limits(self, owner: Owner, queue: Queue, job: ServiceJob) -> None:
-        """End the first job of a queue if it has been first for the time that a limit sets for its status reason."""
+        """End the first waiting job of a queue if it has been first for the time that an action sets for its reason."""
         _, since_ms = self._batch.positions[queue.arn][job.id]
         for action in queue.limit_actions:
             has_reason = job.status_reason.startswith(action["reason"])
             if has_reason and self._batch.now_ms - since_ms >= action["maxTimeSeconds"] * 1_000:
                 return terminate(self._batch, owner, job, f"Terminated by JobStateTimeLimit action: {action['reason']}")
 
-    def _delete_marked_resources(self, owner: Owner, queues: list[Queue]) -> None:
-        """Terminate the jobs of queues and shares that are marked as DELETING. Delete these after their last job."""
+    def _delete_queues_and_shares(self, owner: Owner, queues: list[Queue]) -> None:
+        """Terminate the jobs of queues and shares whose status is DELETING. Delete those whose jobs have all ended."""
         tables = self._batch.tables
         for queue in queues:
             for share in tables.list_quota_shares(owner, queue):
@@ -156,9 +160,11 @@ class BatchScheduler:
                     jobs = [
                         job for job in tables.list_jobs(owner, queue) if job.request.get("quotaShareName") == share.name
                     ]
-                    if self._terminate_jobs(owner, jobs, SHARE_DELETED):
+                    if self._terminate_jobs(owner, jobs, SHARE_DELETED_REASON):
                         tables.quota_shares.delete(owner, share)
-            if queue.status == DELETING and self._terminate_jobs(owner, tables.list_jobs(owner, queue), QUEUE_DELETED):
+            if queue.status == DELETING and self._terminate_jobs(
+                owner, tables.list_jobs(owner, queue), QUEUE_DELETED_REASON
+            ):
                 tables.queues.delete(owner, queue)
 
     def _terminate_jobs(self, owner: Owner, jobs: list[ServiceJob], reason: str) -> bool:

@@ -94,17 +94,17 @@ class Tables:
         return self.policies.get(owner, queue.policy_arn) if queue.policy_arn else None
 
     def find_resource(self, owner: Owner, arn: str) -> StoredRecord | None:
-        """Return the resource of an ARN; None if there is none."""
+        """Return the resource that has an ARN; None if there is none."""
         tables: tuple[Table[StoredRecord], ...] = self._tables
         matches = (record for table in tables for record in table.list_all(owner) if record.arn == arn)
         return next(matches, None)
 
     def save_resource(self, owner: Owner, record: StoredRecord) -> None:
-        """Store a resource of any kind."""
+        """Store a change of a resource of any kind: an object that a table has returned."""
         next(table for table in self._tables if table.get(owner, record.key) is record).save(owner, record)
 
     def delete_all(self, owner: Owner) -> None:
-        """Delete everything of an owner."""
+        """Delete all resources of an owner."""
         for table in self._tables:
             table.delete_all(owner)
 

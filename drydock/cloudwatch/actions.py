@@ -1,6 +1,7 @@
 """Publish the changes of alarms' states to the SNS topics that the alarms name as actions.
 
-The topics are moto's. Actions that name something else, such as scaling policies, are not executed here.
+The topics are moto's. Other actions are not executed here: `drydock.autoscaling` executes the scaling policies of
+variants, and the rest is ignored.
 """
 
 import functools
@@ -34,7 +35,7 @@ class AlarmActions:
 
     def __init__(self) -> None:
         self._states: dict[str, str] = {}
-        self._threads: dict[str, threading.Thread] = {}  # the last thread of each alarm, by the alarm's ARN
+        self._threads: dict[str, threading.Thread] = {}  # the latest thread that publishes, by the alarm's ARN
 
     def forget_deleted_alarms(self, existing_arns: Collection[str]) -> None:
         """Forget the states of the alarms that no longer exist."""

@@ -21,15 +21,18 @@ EVALUATE_S = 0.5
 """Seconds between two evaluations of all alarms."""
 OK, ALARM, NO_DATA = "OK", "ALARM", "INSUFFICIENT_DATA"
 GROWING_STATISTICS = ("Sum", "Maximum", "SampleCount")
-"""Statistics that only grow within a period: above the threshold now, they are above it at the period's end, too."""
+"""Statistics that only grow within a period: above the threshold now, they are above it at the period's end, too.
+
+A sum of values of which some are negative can become smaller again. This is ignored.
+"""
 
 
 class AlarmEvaluator:
     """Evaluates the alarms of all accounts and regions in a thread of its own.
 
     An alarm is evaluated over its last complete periods. If the current period already breaches the threshold and
-    cannot return below it, the current period is evaluated, too. As on AWS, a state that SetAlarmState has set lasts
-    until the next evaluation gives another result, or until the next period.
+    cannot return below it, the current period replaces the oldest of them. As on AWS, a state that SetAlarmState has
+    set lasts until the next evaluation gives another result, or until the next period.
     """
 
     def __init__(self) -> None:
@@ -45,7 +48,7 @@ class AlarmEvaluator:
         self._thread.start()
 
     def close(self) -> None:
-        """Stop evaluating. An evaluation that is in progress may still end."""
+        """Stop the evaluations, without waiting for the end of the present one."""
         self._stop_event.set()
 
     def _run(self) -> None:

@@ -21,7 +21,8 @@ from drydock.store import Store
 class StoredCloudWatch(CloudWatchBackend):
     """The CloudWatch of one account and region.
 
-    Alarms are stored, without their states. Metrics of endpoints and of jobs' hosts are stored; other metrics are not.
+    Alarms are stored, without their states. Of the metrics, those of endpoints, notebook instances and jobs' hosts are
+    stored; others are not.
 
     Args:
         store: The server's storage.

@@ -1,7 +1,7 @@
 """Count values in a few buckets, so that percentiles can be computed later without storing the values.
 
-The buckets grow by a constant factor, as in DDSketch (Masson, Rim, Lee: DDSketch, VLDB 2019): a percentile differs from
-the exact one by at most 1 percent.
+The buckets grow by a constant factor, as in DDSketch (Masson, Rim, Lee: DDSketch, VLDB 2019): a percentile of positive
+values differs from the exact one by at most 1 percent. Values of 0 and below count as 0.
 """
 
 import math
@@ -32,7 +32,10 @@ class Histogram:
         self.counts = Counter(dict(counts))
 
     def iterate(self) -> Iterable[tuple[float, int]]:
-        """Yield for each bucket a value, which is at most 1 percent from the counted ones, and the number of values."""
+        """Yield a value for each bucket, and how many values are in the bucket.
+
+        The value differs by at most 1 percent from those in the bucket. It is 0 for the values of 0 and below.
+        """
         for bucket, count in self.counts.items():
             value = 0.0 if bucket is None else 2 * math.exp(bucket * _GROWTH) / (math.exp(_GROWTH) + 1)
             yield value, count

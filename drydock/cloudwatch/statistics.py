@@ -16,13 +16,13 @@ SIMPLE_STATISTICS = ("Sum", "Average", "Minimum", "Maximum", "SampleCount")
 
 
 class HistogramDatum(MetricAggregatedDatum):
-    """The values of a metric in one minute: their number, sum and extremes, and a histogram.
+    """The values of a metric in one minute or one hour: their number, sum and extremes, and a histogram.
 
     Args:
         namespace: The metric's namespace.
         name: The metric's name.
         dimensions: Its dimensions, as the API names them.
-        timestamp: The minute.
+        timestamp: Beginning of the minute or the hour.
         unit: The metric's unit.
         value: The first value.
     """
@@ -90,7 +90,9 @@ class PercentileStatistics(Statistics):
 
 
 def list_data(backend: CloudWatchBackend, namespace: str) -> list[Any]:
-    """Return the data of a namespace's metrics. The list can also have data of other namespaces.
+    """Return the data from which a caller selects those of a namespace.
+
+    Only the metrics of jobs' hosts are selected already. The other data are of all namespaces.
 
     Args:
         backend: moto's CloudWatch, or drydock's, which stores the metrics of jobs' hosts separately.
@@ -131,6 +133,6 @@ def read_statistic(
 
 
 def read_percent(statistic: str) -> float | None:
-    """Return the number of a percentile such as p99.9; None if the statistic is not a percentile."""
+    """Return the number of a percentile, such as 99.9 for p99.9; None if the statistic is not a percentile."""
     match = re.fullmatch(r"p(\d{1,2}(?:\.\d{1,10})?|100(?:\.0+)?)", statistic)
     return float(match.group(1)) if match else None

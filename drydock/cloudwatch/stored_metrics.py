@@ -1,7 +1,10 @@
-"""Store the metrics of endpoints, so that a restart of the server does not make a busy endpoint look idle.
+"""Store the metrics of endpoints and notebook instances.
 
-A row has the values of one metric that one server recorded in one minute. After a day, the rows of an hour become one
-row. So a metric has at most about 1,500 rows of minutes and 1,500 rows of hours, however often it is recorded.
+Without them, a busy endpoint would look idle after a restart of the server.
+
+A row has the values of one metric that one run of the server recorded in one minute. After a day, the rows of an hour
+become one row. So a metric has at most about 1,500 rows of minutes and 1,500 rows of hours, however often it is
+recorded.
 """
 
 import json
@@ -40,8 +43,8 @@ class StoredMetrics:
     """
 
     def __init__(self, store: Store) -> None:
-        # A server that ended in a minute may have stored a row of it. The server that starts in this minute must not
-        # replace that row. So the key of a row has a random name of the server.
+        # If the server restarts within a minute, both runs store a row of this minute, and the second run must not
+        # replace the row of the first. So the key of a row has a random name of the run.
         self._store, self._server = store, secrets.token_hex(4)
         store.create_tables(SCHEMA)
 
@@ -50,7 +53,7 @@ class StoredMetrics:
         return (*_build_key(owner, datum), _to_seconds(datum.timestamp), _IS_MINUTE, self._server, _dump(datum))
 
     def write(self, rows: Iterable[Row]) -> None:
-        """Store rows. They replace the rows of the same minutes that this server has stored."""
+        """Store rows. They replace the rows of the same metrics and minutes that this run of the server has stored."""
         with self._store.transaction() as db:
             db.executemany(INSERT, rows)
 

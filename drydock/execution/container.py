@@ -1,4 +1,7 @@
-"""The `docker` executor: each host is a container of the job's image, with its tree mounted at /opt/ml."""
+"""The `docker` executor: each host is a container of the job's image.
+
+The host's tree (`HostTree`), the folder with its files, is mounted at /opt/ml.
+"""
 
 import contextlib
 import json
@@ -59,6 +62,8 @@ class ContainerExecutor:
 
     def kill_leftover_host(self, process_file: Path) -> bool:
         """Remove the container that a process file names, and delete the file. Idempotent.
+
+        If the command had ended by itself, write its exit code to the host's exit file first.
 
         Returns:
             Whether the container was still running.
@@ -142,7 +147,7 @@ class Container:
             return None
 
     def measure_usage(self) -> Usage | None:
-        """Return the usage that the engine reports. The engine watches the container for one or two seconds."""
+        """Return the usage that the engine measures in one or two seconds; None if the container has ended."""
         try:
             return read_usage(self._id)
         except JobFailed:  # the container has just ended
@@ -154,8 +159,8 @@ class Container:
 
     def terminate(self) -> None:
         """Send SIGTERM to the container's command."""
-        # The process file is written again without the exit file: a command that this signal ends has not ended by
-        # itself, so the next server must not record its exit code.
+        # The process file is written again without the path of the exit file: a command that this signal ends has not
+        # ended by itself, so the next server must not record its exit code.
         with contextlib.suppress(OSError):
             self._plan.process_file.write_text(json.dumps({"container": self._id}), encoding="utf-8")
         self._send_signal("TERM")

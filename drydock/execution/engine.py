@@ -36,7 +36,7 @@ def run_docker(
         timeout_s: Maximum run time in seconds.
 
     Raises:
-        JobFailed: The command failed; the reason has the last line of its output. A retry can help.
+        JobFailed: The command failed; the reason has the last line of its stderr. A retry can help.
     """
     try:
         process = subprocess.run(

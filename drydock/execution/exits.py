@@ -29,8 +29,8 @@ def read_command_exit(trees: Sequence[HostTree]) -> CommandExit | None:
         trees: The trees of the job's hosts.
 
     Returns:
-        If a host failed, the end of the host that failed first. Otherwise the end of the host that ended last. None if
-        no host failed and at least one host has not ended by itself.
+        If a host failed by itself, the end of the host that did so first. Otherwise the end of the host that ended
+        last. None if no host failed by itself and at least one host has not ended by itself.
     """
     exits = [
         host_exit if host_exit and host_exit.ended_by_itself else None for host_exit in map(_read_exit_file, trees)

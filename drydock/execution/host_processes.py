@@ -33,8 +33,8 @@ def kill_host_processes(root: Path, group: int | None = None) -> int:
     )
 
 
-def kill_processes_of_server(data_folder: Path) -> int:
-    """Kill every process of the hosts whose trees are in the server's data folder. Return how many were killed.
+def kill_processes_of_all_hosts(data_folder: Path) -> int:
+    """Kill every process of the hosts whose trees are in a server's data folder. Return how many were killed.
 
     Idempotent.
     """
@@ -83,7 +83,7 @@ def kill_matching_processes(matches: Callable[[psutil.Process], bool]) -> int:
         if time.monotonic() > deadline:
             break
         time.sleep(POLL_S)
-    # A process that is dying has no environment any more, so it matches no more, but it may still have files open.
+    # A dying process has no environment, so it no longer matches, but it may still have files open.
     while any(map(_is_running, killed_processes)) and time.monotonic() < deadline:
         time.sleep(POLL_S)
     return len(killed_processes)

@@ -34,7 +34,7 @@ _SELECT = "SELECT id, position, closing_lines, kind, account, region, job, host,
 
 
 class JobLogs:
-    """Moves the logs of one server's jobs to CloudWatch Logs. Safe for several threads.
+    """Moves the logs of one server's jobs and endpoints to CloudWatch Logs. Safe for several threads.
 
     Args:
         store: Storage of the lines, and of how far each file was read.
@@ -114,7 +114,9 @@ class JobLogs:
             self._condition.notify_all()
 
     def wait(self, forwarders: Sequence[LogForwarder], max_wait_s: float) -> None:
-        """Wait until the last lines of forwarders are stored, or the maximum time has passed.
+        """Wait until the last lines of forwarders are stored.
+
+        Give up after the maximum time, when the server shuts down, and when the lines cannot be stored.
 
         Args:
             forwarders: The forwarders, after `end`.

@@ -1,10 +1,10 @@
-"""Run the command of a job: prepare /opt/ml and the host name, start the command, and record its exit code.
+"""Run the command of one host of a job: prepare /opt/ml and the host name, start the command, and record its exit code.
 
-This is a stand-alone program (`python -I -S launcher.py ...`), the first one in a job's process. It imports as little
+This is a stand-alone program (`python -I -S launcher.py ...`), the first one in a host's process. It imports as little
 of the standard library as possible, since every start of a job waits for these imports. Its arguments, in this order:
 
     SOCKET   file descriptor of a stream socket to the server, see below
-    ROOT     the job's tree, to be mounted at /opt/ml; "" to mount nothing
+    ROOT     the folder of the host's files (its tree), to be mounted at /opt/ml; "" to mount nothing
     CWD      the working directory, as the job sees it
     HOST     name of this host
     HOSTS    lines to append to /etc/hosts
@@ -14,8 +14,9 @@ of the standard library as possible, since every start of a job waits for these 
 
 The launcher is the command's parent, in the same process group, and runs until the command ends. Only a parent gets an
 exit code from the system. So the exit code is recorded even if the command ends while the server is down. It is not
-recorded if a signal to the group ended the command. If SIGKILL ended the command alone (the system was out of memory),
-the record says that the command did not end by itself. The launcher exits with the command's exit code.
+recorded if the group got a signal that ends it (END_SIGNALS), even if the command handles this signal. If SIGKILL ended
+the command alone (the system was out of memory), the record says that the command did not end by itself. The launcher
+exits with the command's exit code.
 
 The socket has two purposes. First, the command does not start before the server has stored the process's id: the
 launcher waits for one byte, and exits if the server is killed before it sends that byte. Second, the server learns
@@ -77,7 +78,7 @@ def main(arguments: list[str]) -> None:
 def wait_for_exit(child: int, folder: int, name: str) -> int:
     """Wait for the end of the command, and return its exit code, or 128 + N if signal N ended it.
 
-    Unless a signal ended the launcher, too, the exit code is also written to a file.
+    The exit code is also written to a file, unless the launcher has received one of END_SIGNALS.
 
     Args:
         child: The command's process id.

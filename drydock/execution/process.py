@@ -1,8 +1,9 @@
 """The `process` executor: each host is a process group on this machine.
 
 If the kernel permits it, each host has its own view of the machine: its tree at /opt/ml, the names of the job's hosts
-in /etc/hosts, and its own host name. It shares everything else with the machine. Otherwise the job finds its tree by
-the variables SM_* and SAGEMAKER_BASE_DIR, and the hosts have addresses but no names. Cores and memory are not limited.
+in /etc/hosts, and its own host name. It shares everything else with the machine. If the kernel does not permit it,
+the job finds its tree by the variables SM_* and SAGEMAKER_BASE_DIR, and the hosts have addresses but no names. Cores
+and memory are not limited.
 """
 
 import contextlib
@@ -28,7 +29,7 @@ class ProcessExecutor:
     """Starts hosts as process groups. The process file of a host has its process id.
 
     Args:
-        opt_ml: Whether to put the tree at /opt/ml, if the kernel permits it. The constructor tries it once.
+        opt_ml: Whether to put the tree at /opt/ml, if the kernel permits it. The constructor tests whether it does.
 
     Attributes:
         has_opt_ml: Whether the tree is at /opt/ml.
@@ -69,7 +70,7 @@ class ProcessExecutor:
             content = json.loads(process_file.read_text(encoding="utf-8"))
             tree, group = Path(content["tree"]), _find_group(content)
         except (OSError, ValueError, TypeError, KeyError):
-            was_running = False  # the file is missing or incomplete: the command had not started
+            was_running = False  # no complete file: the command had not started, or the host has finished
         else:
             was_running = host_processes.kill_host_processes(tree, group=group) > 0
         process_file.unlink(missing_ok=True)
@@ -77,7 +78,7 @@ class ProcessExecutor:
 
     def kill_all_hosts(self, data: Path) -> int:
         """Kill every process of the hosts below data, even if no process file names it. Return how many were killed."""
-        return host_processes.kill_processes_of_server(data)
+        return host_processes.kill_processes_of_all_hosts(data)
 
 
 class ProcessGroup:

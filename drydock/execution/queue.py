@@ -1,4 +1,4 @@
-"""The queue of jobs: run as many as fit into the machine's cores and memory, in the order of their creation."""
+"""The queue of jobs: run as many as fit into the machine's cores and memory, in the order in which they were added."""
 
 import contextlib
 import logging
@@ -61,7 +61,7 @@ class JobQueue:
         self._scheduler.start()
 
     def submit(self, job: Job) -> None:
-        """Add a job to the queue; it waits in the phase Starting for its turn."""
+        """Add a job to the queue. It waits for its turn in its phase, Starting or Interrupted."""
         with self._condition:
             self._waiting_jobs.append(job)
             self._condition.notify()
@@ -99,7 +99,7 @@ class JobQueue:
         """
         with self._condition:
             status_before = job.request_stop()
-            self._remove_ended_jobs()
+            self._end_waiting_jobs()
             return status_before
 
     def describe_load(self) -> dict[str, int]:
@@ -115,7 +115,10 @@ class JobQueue:
             }
 
     def close(self) -> None:
-        """End all running jobs and start no more. Hosts get SIGTERM, and SIGKILL after shutdown_grace_s."""
+        """End all runs of jobs, and start no more. Hosts get SIGTERM, and SIGKILL after shutdown_grace_s.
+
+        Spot jobs become Interrupted, and the next server resumes them. Other jobs fail if their command runs.
+        """
         self._shutdown.set()
         with self._condition:
             self._condition.notify()
@@ -140,11 +143,12 @@ class JobQueue:
         # Checked under the lock: no thread may start after `close` has listed the threads that it waits for.
         if self._shutdown.is_set():
             return
-        self._remove_ended_jobs()
+        self._end_waiting_jobs()
         self._start_jobs_that_fit()
         self._heartbeat.write_if_due()
 
-    def _remove_ended_jobs(self) -> None:
+    def _end_waiting_jobs(self) -> None:
+        """End the waiting jobs that must stop or have waited too long, and remove all that have ended."""
         for job in list(self._waiting_jobs):
             if job.status.is_final:
                 job.save()  # its end could not be stored when it ended

@@ -42,8 +42,8 @@ def recover_job(job: Job, last_alive_at: datetime, command_exit: CommandExit | N
     """Recover a job that had not ended when the earlier server ended. All processes of the job must have ended.
 
     A spot job that was running becomes Interrupted. Another running job fails, but if it was still downloading its
-    input, it waits for its start again. If the job's command has ended by itself, the job does not run again: only its
-    results must still be uploaded.
+    input, it waits for its start again. A job that was being stopped ends as Stopped. If the command has
+    ended, by a stop or by itself, the job does not run again: only its results must still be uploaded.
 
     Args:
         job: The job, which has not ended.

@@ -1,4 +1,4 @@
-"""One run of a job on this machine: download, train, upload, until the job ends or is interrupted."""
+"""Run a job once on this machine: download its input, run its command, and upload its results."""
 
 import contextlib
 import logging
@@ -35,7 +35,9 @@ PHASE_OF_LIMIT = {Cause.RUNTIME: Phase.MAX_RUNTIME_EXCEEDED, Cause.WAIT: Phase.M
 
 
 class Run:
-    """One run of one job. Call `execute` or `finish` once, in the job's own thread.
+    """One run of one job, until the job ends or is interrupted.
+
+    Call `execute` or `finish` once, in the job's own thread.
 
     Args:
         job: The job. After the run, it has ended, or it is Interrupted and waits for its next run.
@@ -67,7 +69,7 @@ class Run:
         self._run_and_clean_up(self._download_and_run)
 
     def finish(self, run_end: RunEnd) -> None:
-        """Upload the results of a job whose command had ended when the server was killed, and end the job.
+        """Upload the results of a command that an earlier server started and that has ended, and end the job.
 
         Args:
             run_end: How the command ended.
@@ -164,7 +166,7 @@ class Run:
             return self._end_at_shutdown(run_end.exit_code)
         job.record_exit(cause, run_end.exit_code)
         job.enter_phase(Phase.UPLOADING)
-        # A stop never waits for a long log.
+        # Only a job whose command ended by itself waits for a long log.
         self._max_log_wait_s = LOG_WAIT_S if cause is Cause.EXIT else 0.0
         if cause is Cause.EXIT and run_end.exit_code != 0:
             # If an earlier server saw the end of the command, only the hosts' exit files say which host failed.

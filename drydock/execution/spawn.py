@@ -85,7 +85,7 @@ def format_hosts(addresses: Mapping[str, str]) -> str:
 
 
 def find_opt_ml_problem() -> str:
-    """Return why this kernel does not let this user's processes have /opt/ml of their own; "" if it does."""
+    """Return why this kernel does not let this user's processes have their own /opt/ml; "" if it does."""
     with tempfile.TemporaryDirectory(prefix="drydock-probe-") as folder:
         root = Path(folder) / "tree"
         root.mkdir()

@@ -28,7 +28,7 @@ class Cause(StrEnum):
     """The cause of the end of a run. The values are stored in the job's record."""
 
     EXIT = "exit"
-    """The command ended by itself."""
+    """The commands ended by themselves, or one failed, and then the server ended those of the other hosts."""
     STOP = "stop"
     """A client requested a stop."""
     RUNTIME = "runtime"
@@ -43,7 +43,10 @@ class Cause(StrEnum):
 
 @dataclass(frozen=True)
 class RunEnd:
-    """The end of a run: its cause, and the exit code as a shell reports it."""
+    """The end of a run.
+
+    Its exit code is that of the host that failed first, as a shell reports it; 0 if no host failed.
+    """
 
     cause: Cause
     exit_code: int
@@ -54,8 +57,9 @@ class RunEnd:
 class Supervision:
     """Supervises the hosts of one run of a job.
 
-    A stop, a limit, an interruption and a shutdown each send SIGTERM, and SIGKILL after a grace period. When one host
-    fails, the other hosts are ended in the same way, since the job cannot succeed any more.
+    A stop, a limit, an interruption and a shutdown each send SIGTERM, and SIGKILL after a grace period. If that
+    period is 0, they only send SIGKILL. When one host fails, the other hosts are ended in the same way, since the job
+    cannot succeed any more.
 
     Args:
         job: The job. Its stop_event and its limits end the run.
@@ -120,7 +124,7 @@ class Supervision:
             self.notice_s = interruption.notice_s
             self._terminate(Cause.INTERRUPTION, interruption.notice_s)
         elif not self._failed_exit_code and len(self._hosts) > 1:
-            self._end_hosts_of_failed_job()
+            self._end_other_hosts_after_failure()
 
     def _terminate(self, cause: Cause, grace_s: float) -> None:
         running_hosts = self._list_running_hosts()
@@ -134,7 +138,8 @@ class Supervision:
         # The process id of a finished host may belong to another process by now, so it must get no signal.
         return [host for host in self._hosts if not host.has_exited()]
 
-    def _end_hosts_of_failed_job(self) -> None:
+    def _end_other_hosts_after_failure(self) -> None:
+        """End the hosts that still run, if another host failed at least FAILURE_DELAY_S ago."""
         if any(host.has_exited() and host.finish() for host in self._hosts):
             self._failure_seen_at = min(self._failure_seen_at, time.monotonic())
         if time.monotonic() - self._failure_seen_at >= FAILURE_DELAY_S:

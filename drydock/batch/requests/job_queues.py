@@ -17,11 +17,11 @@ MAX_PRIORITY = 1_000
 MIN_LIMIT_S, MAX_LIMIT_S = 600, 86_400
 """Bounds of maxTimeSeconds in jobStateTimeLimitActions."""
 MISCONFIGURATION = "MISCONFIGURATION:SERVICE_ENVIRONMENT_MAX_RESOURCE"
-"""The status reason of a job that is larger than the service environments of its queue."""
+"""Beginning of the status reason of a waiting job that is larger than each service environment of its queue."""
 
 
 def create_job_queue(batch: BatchQueues, owner: Owner, request: dict[str, Any]) -> dict[str, Any]:
-    """Answer CreateJobQueue: create a queue of service jobs. Its status is VALID at once."""
+    """Answer CreateJobQueue: create a queue for service jobs. Its status is VALID at once."""
     name = request["jobQueueName"]
     check_name(name, "jobQueueName")
     if request.get("computeEnvironmentOrder"):
@@ -102,7 +102,7 @@ def _choose_policy(batch: BatchQueues, owner: Owner, queue: Queue, arn: str | No
 def _check_units(batch: BatchQueues, owner: Owner, queue: Queue) -> None:
     """Check the units in which the queue's service environments limit their capacity.
 
-    If the queue has quota shares, the units must be instance types; otherwise, the number of instances.
+    If the queue has quota shares, all units must be instance types. Otherwise, one of them must be NUM_INSTANCES.
     """
     policy = batch.tables.find_policy(owner, queue)
     is_quota = policy is not None and policy.quota_share is not None
@@ -120,7 +120,8 @@ def _set_priority_and_time_limits(queue: Queue, request: dict[str, Any]) -> None
         check_range(action["maxTimeSeconds"], MIN_LIMIT_S, MAX_LIMIT_S, "maxTimeSeconds")
         if (action["state"], action["action"]) != ("RUNNABLE", "TERMINATE"):
             refuse(
-                "jobStateTimeLimitActions of a SAGEMAKER_TRAINING queue support the state RUNNABLE and TERMINATE only."
+                "jobStateTimeLimitActions of a SAGEMAKER_TRAINING queue support only the state RUNNABLE and the action "
+                "TERMINATE."
             )
     queue.priority = request.get("priority", queue.priority)
     queue.limit_actions = request.get("jobStateTimeLimitActions", queue.limit_actions)

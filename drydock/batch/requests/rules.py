@@ -1,4 +1,4 @@
-"""Rules that the requests of several kinds of resources share."""
+"""Check the members that several requests of AWS Batch have, and build the ARNs and the pages of responses."""
 
 import base64
 import re
@@ -58,7 +58,7 @@ def check_capacity_limits(limits: Sequence[Mapping[str, Any]], *, is_quota_share
     """Check the capacityLimits of a service environment or of a quota share.
 
     Raises:
-        ClientException: A limit is not complete or not valid, or a unit has two limits.
+        ClientException: There is no limit, there are too many, one is not valid, or a unit has two.
     """
     if not limits:
         refuse("capacityLimits must have at least one limit.")

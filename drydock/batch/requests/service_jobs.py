@@ -11,7 +11,7 @@ from drydock.batch.requests.rules import build_page
 from drydock.batch.requests.submission import check_priority
 from drydock.resources import Owner
 
-MAX_TERMINATED = 50
+MAX_JOBS_TO_TERMINATE = 50
 """Largest number of jobs in a TerminateServiceJobs request."""
 RECENT_PREEMPTIONS = 10
 """Number of preempted attempts that DescribeServiceJob shows. AWS documents a sliding window, but not its size."""
@@ -75,8 +75,8 @@ def terminate_service_job(batch: BatchQueues, owner: Owner, request: dict[str, A
 
 def terminate_service_jobs(batch: BatchQueues, owner: Owner, request: dict[str, Any]) -> dict[str, Any]:
     """Answer TerminateServiceJobs. As AWS documents it, jobs that are not found are reported as successful."""
-    if len(request["jobs"]) > MAX_TERMINATED:
-        refuse(f"jobs can have at most {MAX_TERMINATED} entries, not {len(request['jobs'])}.")
+    if len(request["jobs"]) > MAX_JOBS_TO_TERMINATE:
+        refuse(f"jobs can have at most {MAX_JOBS_TO_TERMINATE} entries, not {len(request['jobs'])}.")
     for name in request["jobs"]:
         try:
             terminate_service_job(batch, owner, {"jobId": name, "reason": request["reason"]})
@@ -139,7 +139,7 @@ def _is_selected(job: ServiceJob, request: dict[str, Any]) -> bool:
     if not filters:
         return bool(job.status == request.get("jobStatus", RUNNING))
     name, values = filters[0]["name"], filters[0].get("values", [])
-    # As AWS documents it: the other filters ignore jobStatus.
+    # As AWS documents it: only the filters by share can be combined with jobStatus.
     if name in SHARE_FILTERS and job.status != request.get("jobStatus", job.status):
         return False
     return any(FILTERS[name](job, value) for value in values)

@@ -26,7 +26,7 @@ def get_job_queue_snapshot(batch: BatchQueues, owner: Owner, request: dict[str, 
     running = [job for job in jobs.values() if job.current_attempt is not None]
     snapshot: dict[str, Any] = {
         "frontOfQueue": {"jobs": entries[:FRONT_JOBS], "lastUpdatedAt": now_ms},
-        "queueUtilization": {"totalCapacityUsage": _measure(running), "lastUpdatedAt": now_ms},
+        "queueUtilization": {"totalCapacityUsage": _count_instances(running), "lastUpdatedAt": now_ms},
     }
     policy = batch.tables.find_policy(owner, queue)
     if policy is None:
@@ -35,11 +35,11 @@ def get_job_queue_snapshot(batch: BatchQueues, owner: Owner, request: dict[str, 
         shares = {job.share for job in running}
         snapshot["queueUtilization"]["fairshareUtilization"] = {
             "activeShareCount": len(shares),
-            "topCapacityUtilization": _measure_shares(running, "shareIdentifier"),
+            "topCapacityUtilization": _list_top_shares(running, "shareIdentifier"),
         }
         return snapshot
     snapshot["queueUtilization"]["quotaShareUtilization"] = {
-        "topCapacityUtilization": _measure_shares(running, "quotaShareName")
+        "topCapacityUtilization": _list_top_shares(running, "quotaShareName")
     }
     first_jobs: dict[str, Any] = {}
     for job, entry in zip(order, entries, strict=True):
@@ -48,7 +48,7 @@ def get_job_queue_snapshot(batch: BatchQueues, owner: Owner, request: dict[str, 
     return snapshot
 
 
-def _measure(jobs: Iterable[ServiceJob]) -> list[dict[str, Any]]:
+def _count_instances(jobs: Iterable[ServiceJob]) -> list[dict[str, Any]]:
     """Return how many instances of each type the jobs use, as capacityUsage."""
     counts = Counter[str]()
     for job in jobs:
@@ -56,12 +56,12 @@ def _measure(jobs: Iterable[ServiceJob]) -> list[dict[str, Any]]:
     return [{"capacityUnit": unit, "quantity": float(count)} for unit, count in sorted(counts.items())]
 
 
-def _measure_shares(jobs: list[ServiceJob], member: str) -> list[dict[str, Any]]:
+def _list_top_shares(jobs: list[ServiceJob], member: str) -> list[dict[str, Any]]:
     """Return the shares that use the most instances, each with its name in `member`."""
     counts = Counter[str]()
     for job in jobs:
         counts[job.share] += job.instances
     return [
-        {member: share, "capacityUsage": _measure(job for job in jobs if job.share == share)}
+        {member: share, "capacityUsage": _count_instances(job for job in jobs if job.share == share)}
         for share, _ in counts.most_common(TOP_SHARES)
     ]

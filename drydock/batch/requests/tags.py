@@ -1,4 +1,4 @@
-"""Tags of the resources of queues for training jobs."""
+"""Tags of the queues for training jobs, and of their jobs, environments, policies and shares."""
 
 from typing import Any
 
@@ -11,7 +11,10 @@ MAX_TAGS = 50
 
 
 def has_resource(batch: BatchQueues, owner: Owner, request: dict[str, Any]) -> bool:
-    """Return whether the ARN in a request belongs to a queue for training jobs, or to a resource of such queues."""
+    """Return whether the ARN in a request belongs to a queue for training jobs, or to a resource of such queues.
+
+    If not, moto answers the request.
+    """
     return batch.tables.find_resource(owner, request["resourceArn"]) is not None
 
 

@@ -2,8 +2,8 @@
 
 AWS documents the parameters, but not its formula. drydock's formula follows what is documented:
 
-- A share's use is the sum of its instance-seconds within the last `shareDecaySeconds`. Recent ones weigh more: one that
-  is `a` seconds old has the weight `1 - a / shareDecaySeconds`.
+- A share's use is the sum of its instance-seconds within the last `shareDecaySeconds`. Recent seconds weigh more: a
+  second that is `a` seconds old has the weight `1 - a / shareDecaySeconds`.
 - A running job is added as if it had run during this whole time, so that present use weighs most.
 - The use of a share is multiplied by its `weightFactor`: a factor of 0.125 leads to 8 times the instances.
 - The fraction `(computeReservation / 100) ** (number of active shares)` of the capacity stays free for new shares,
@@ -27,7 +27,7 @@ class FairShareRules:
     """The fairsharePolicy of a scheduling policy.
 
     Attributes:
-        decay_s: shareDecaySeconds: the age up to which use is added, in seconds. 0 means 600 s.
+        decay_s: shareDecaySeconds: the age up to which use counts, in seconds. 0 means 600 s.
         reservation_percent: computeReservation, from 0 to 99.
         weights: weightFactor of each share identifier, or of each prefix that ends with an asterisk.
     """
@@ -38,7 +38,7 @@ class FairShareRules:
 
     @property
     def window_s(self) -> float:
-        """The age up to which use is added, in seconds."""
+        """The age up to which use counts, in seconds."""
         return float(self.decay_s or MIN_DECAY_S)
 
     def get_weight(self, share: str) -> float:
@@ -52,7 +52,7 @@ class FairShareRules:
         """Return how many instances stay free for shares that are not active.
 
         Args:
-            capacity: Instances of all service environments of the queue.
+            capacity: Largest number of instances of one type in all enabled service environments of the queue.
             active_shares: How many shares have jobs, or used instances within the last `window_s` seconds.
         """
         return math.floor(capacity * (self.reservation_percent / 100) ** max(active_shares, 1))
@@ -60,7 +60,7 @@ class FairShareRules:
 
 @dataclass(frozen=True)
 class PastUse:
-    """The instances that a job of a share had from `start_s` to `end_s`, in seconds since 1970."""
+    """The instances that an ended attempt of a job had from `start_s` to `end_s`, in seconds since 1970."""
 
     share: str
     instances: int
@@ -84,7 +84,7 @@ class ShareUse:
     Args:
         rules: The fair-share policy.
         running: The jobs that have instances now.
-        past: The use of jobs that have ended.
+        past: The use of the attempts that have ended.
         now_s: The current time, in seconds since 1970.
     """
 
@@ -109,7 +109,7 @@ class ShareUse:
         self._uses[job.share] += job.instances * self._rules.window_s / 2
 
     def get(self, share: str) -> float:
-        """Return the use of a share, times its weight factor."""
+        """Return the use of a share in instance-seconds, times its weight factor."""
         return self._uses[share] * self._rules.get_weight(share)
 
 
@@ -138,12 +138,14 @@ def plan_fair_share(
     capacities: Sequence[Capacity],
     now_s: float,
 ) -> Plan:
-    """Return which jobs start now. The first job without room blocks the others, so that it gets its turn.
+    """Return which jobs start now. The first job without room blocks the jobs behind it.
+
+    Otherwise, small jobs could delay it forever.
 
     Args:
         waiting: The waiting jobs of the queue.
         running: The jobs of the queue that have instances.
-        past: The use of the queue's jobs that have ended.
+        past: The use of the attempts of the queue's jobs that have ended.
         rules: The fair-share policy.
         capacities: The queue's service environments, in its order. The jobs that start take their instances there.
         now_s: The current time, in seconds since 1970.

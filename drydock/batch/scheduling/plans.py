@@ -19,7 +19,7 @@ class QueueJob:
         share: The share identifier, or the name of the quota share; "" in a queue without shares.
         priority: schedulingPriority: a higher one goes first within its share.
         started_s: When the present attempt began, in seconds since 1970. Set only if the job runs.
-        is_stopping: Whether the job is being stopped. It still takes its instances. True only if the job runs.
+        is_stopping: Whether the job is being stopped. It still uses its instances. True only if the job runs.
     """
 
     id: str
@@ -57,7 +57,7 @@ class Plan:
 
 
 class Capacity:
-    """The capacity of one service environment, and what running jobs take of it.
+    """The capacity of one service environment, and how much of it the running jobs use.
 
     Args:
         name: Name or ARN of the environment.
@@ -80,7 +80,7 @@ class Capacity:
         return max(min(self.limits[unit] - self._used[unit] for unit in units), 0) if units and self.is_enabled else 0
 
     def reserve(self, job: QueueJob) -> None:
-        """Give a job its instances."""
+        """Count the instances of a job as used."""
         for unit in self._find_units(job.instance_type):
             self._used[unit] += job.instances
 
@@ -99,5 +99,5 @@ def can_ever_run(job: QueueJob, capacities: Iterable[Capacity]) -> bool:
 
 
 def sort_by_priority(jobs: Iterable[QueueJob]) -> list[QueueJob]:
-    """Return jobs in the order in which they start within a share: high priorities first, then as submitted."""
+    """Return jobs in the order in which they start within a share: by priority, highest first, then as submitted."""
     return sorted(jobs, key=lambda job: (-job.priority, job.number))

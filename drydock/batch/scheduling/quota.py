@@ -1,11 +1,13 @@
 """Plan the jobs of a queue of AWS Batch with quota shares.
 
 Each share has instances of its own. It may lend its idle instances, and borrow idle instances of other shares. If a
-share needs the instances that it lent, jobs of other shares are preempted.
+share needs the instances that it lent, jobs of other shares are preempted. A share can also let its jobs preempt its
+own jobs of lower priority.
 
-AWS documents the strategies and when jobs are preempted, but calls the choice of these jobs a heuristic of its own.
-drydock chooses among the jobs of shares above their limit. Jobs that are not larger than what their share has borrowed
-are preempted first, then jobs of the lowest priority, then jobs that started last, because the least work is lost.
+AWS documents the strategies and when jobs are preempted, but not how it chooses these jobs. To give a share its
+instances back, drydock chooses among the jobs of shares above their limit. Jobs that are not larger than what their
+share has borrowed are preempted first, then jobs of the lowest priority, then jobs that started last, because the
+least work is lost.
 """
 
 from collections import defaultdict
@@ -82,7 +84,7 @@ class QuotaPlanner:
             self._used_instances[job.share, job.instance_type] += job.instances
         self._queues = {name: sort_by_priority(job for job in waiting if job.share == name) for name in shares}
         self._preempted: set[str] = {job.id for job in self._running if job.is_stopping}
-        # Idle instances of each type that nobody may borrow: they are for a waiting job whose share has lent them.
+        # Instances that nobody may borrow, by type: a waiting job gets them back, because its share has lent them.
         self._held_instances: defaultdict[str, int] = defaultdict(int)
 
     def plan(self) -> Plan:
@@ -97,7 +99,7 @@ class QuotaPlanner:
         return self._plan
 
     def _start_within_limit(self, name: str) -> None:
-        """Start the next jobs of a share that borrow no instance. If there is no room, take back lent instances."""
+        """Start the next jobs of a share that borrow no instance. If there is no room, preempt jobs that borrow."""
         queue = self._queues[name]
         while queue and self._is_within_limit(queue[0]):
             if not self._start(queue[0]):
@@ -111,7 +113,7 @@ class QuotaPlanner:
         return self._used_instances[job.share, job.instance_type] + job.instances <= limit
 
     def _start_borrowers(self) -> None:
-        """Start jobs that borrow idle instances, in the order of their submission (AWS: idle assignment FIFO)."""
+        """Start jobs that borrow idle instances, in the order of their submission (AWS's strategy FIFO)."""
         blocked: set[str] = set()
         while first_jobs := [queue[0] for name, queue in self._queues.items() if queue and name not in blocked]:
             job = min(first_jobs, key=lambda item: item.number)
@@ -167,18 +169,21 @@ class QuotaPlanner:
         }
         candidates = [item for item in self._list_victims(job) if item.share != job.share and borrowed[item.share] > 0]
         return min(
-            candidates, key=lambda item: (item.instances > borrowed[item.share], *_rank_victim(item)), default=None
+            candidates,
+            key=lambda item: (item.instances > borrowed[item.share], *_build_victim_sort_key(item)),
+            default=None,
         )
 
     def _preempt_in_share(self, job: QueueJob) -> None:
         """Preempt jobs of lower priority in the share of a job, if their instances are enough for the job."""
         instance_type, limit = job.instance_type, self._shares[job.share].get_limit(job.instance_type)
-        # Instances that the share has borrowed must be freed, too: another share may borrow them once they are free.
+        # If the share has borrowed instances, these must become free, too. The job cannot count on them: another share
+        # may borrow them.
         missing = job.instances - (limit - self._used_instances[job.share, instance_type])
         missing -= self._count_stopping(instance_type, job.share)
         victims = sorted(
             (item for item in self._list_victims(job) if item.share == job.share and item.priority < job.priority),
-            key=_rank_victim,
+            key=_build_victim_sort_key,
         )
         if job.instances > limit or sum(item.instances for item in victims) < missing:
             return
@@ -206,7 +211,7 @@ class QuotaPlanner:
         self._plan.preemptions.append(Preemption(job, reason))
 
 
-def _rank_victim(job: QueueJob) -> tuple[int, float]:
+def _build_victim_sort_key(job: QueueJob) -> tuple[int, float]:
     return job.priority, -job.started_s
 
 

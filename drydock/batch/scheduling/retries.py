@@ -6,7 +6,7 @@ from typing import Any
 
 RETRY = "RETRY"
 STATUS_PREFIX = "Received status from SageMaker: "
-"""Beginning of a status reason that comes from the training job."""
+"""Beginning of a status reason that SageMaker gives: for the end of a training job, or if it refuses the job."""
 
 
 def should_retry(strategy: Mapping[str, Any] | None, failed_attempts: int, reason: str) -> bool:

@@ -87,7 +87,7 @@ def test_alarms_that_cloudwatch_or_drydock_cannot_evaluate_are_refused(fields: d
         ({"comparison_operator": "Foo"}, "it has no threshold, or no comparison that drydock knows"),
         ({"period": None}, "it has no period"),
         ({"evaluation_periods": 0}, "it has no period"),
-        ({"period": 86_400, "evaluation_periods": 8}, "its periods are longer than a week"),
+        ({"period": 86_400, "evaluation_periods": 8}, "its periods are together longer than a week"),
     ],
     ids=str,
 )
