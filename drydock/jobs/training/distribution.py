@@ -24,7 +24,7 @@ UNSUPPORTED = (
     *("sagemaker_pytorch_ddp_enabled", "sagemaker_pytorch_xla_multi_worker_enabled"),
     "sagemaker_multi_worker_mirrored_strategy_enabled",
 )
-"""Other kinds of distribution. Most of them need libraries that only SageMaker's images have."""
+"""Hyperparameters of other kinds of distribution. Most kinds need libraries that only SageMaker's images have."""
 FIRST_PORT, PORTS = 7777, 10_000
 """The first of torchrun's ports, and their number. SageMaker uses the first port only. Here all jobs share the ports of
 this machine, so each job gets one by its ARN."""
@@ -105,7 +105,7 @@ def build_launch_command(
 
 
 def build_torch_command(settings: Mapping[str, Any], launch: LaunchContext, script: Sequence[str]) -> list[str]:
-    """Return the torchrun command of a host. There are no GPUs here, so a host has one process by default.
+    """Return the torchrun command of a host. By default, a host has one process: SM_NUM_GPUS is 0 in drydock.
 
     Args:
         settings: The hyperparameters of the training toolkit.
