@@ -31,8 +31,8 @@ class NotebookItem:
 
     Attributes:
         kind: NOTEBOOK or APP.
-        name: Name of the notebook instance; of an app, what identifies it: DOMAIN/USER/TYPE/NAME. USER is a user profile or
-            a space.
+        name: Name of the notebook instance; of an app, what identifies it: DOMAIN/USER/TYPE/NAME. USER is a user
+            profile or a space.
         arn: ARN.
         request: The request that created it, without its tags.
         created_at: CreationTime.
