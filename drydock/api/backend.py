@@ -24,14 +24,14 @@ from drydock.jobs.training import rules as training_rules
 from drydock.jobs.training.job import TrainingJob
 from drydock.jobs.transform import rules as transform_rules
 from drydock.jobs.transform.job import TransformJob
+from drydock.notebooks.item import NotebookItem
 from drydock.notebooks.registry import Notebooks
-from drydock.notebooks.workspace import Workspace
 from drydock.store import Store
 from drydock.tuning.job import TuningJob
 from drydock.tuning.registry import TuningJobs
 
 J = TypeVar("J", bound=Job)
-STORED_CLASSES = (Job, TuningJob, Endpoint, EndpointConfig, FeatureGroup, Model, Workspace)
+STORED_CLASSES = (Job, TuningJob, Endpoint, EndpointConfig, FeatureGroup, Model, NotebookItem)
 """Classes of the resources that drydock stores with their tags; moto keeps the tags of all others in memory."""
 
 
@@ -170,9 +170,9 @@ class DrydockBackend(NotebooksBackend):
             resource.record.tags = tags
             resource.save()
             return
-        if isinstance(resource, Workspace):
+        if isinstance(resource, NotebookItem):
             resource.tags = tags
-            self.save_workspace(resource)
+            self.save_notebook_item(resource)
             return
         if isinstance(resource, TuningJob | Endpoint):
             resource.set_tags(tags)

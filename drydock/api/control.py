@@ -20,8 +20,8 @@ from drydock.execution.queue import JobQueue
 from drydock.faults.outages import Outage, Outages
 from drydock.faults.spot_market import Interruption
 from drydock.jobs.job import Job
+from drydock.notebooks.item import APP, NOTEBOOK
 from drydock.notebooks.registry import Notebooks
-from drydock.notebooks.workspace import APP, NOTEBOOK
 
 CONTROL_PREFIX = "/drydock/"
 MAX_BODY_BYTES = 4 << 20

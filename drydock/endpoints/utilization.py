@@ -39,17 +39,17 @@ class UtilizationRecorder:
     def _run(self) -> None:
         next_slow_sample_at = 0.0
         while not self._stop_event.wait(SAMPLE_S):
-            has_disk_and_gpus = time.monotonic() >= next_slow_sample_at  # they take longer than CPU and memory
+            is_slow_sample = time.monotonic() >= next_slow_sample_at  # disk and GPUs take longer than CPU and memory
             for endpoint in self._iterate_endpoints():
                 try:
-                    self._measure(endpoint, has_disk_and_gpus=has_disk_and_gpus)
+                    self._measure(endpoint, is_slow_sample=is_slow_sample)
                 except Exception:  # the other endpoints must be measured
                     log.exception("endpoint %s: internal error", endpoint.name)
-            if has_disk_and_gpus:
+            if is_slow_sample:
                 next_slow_sample_at = time.monotonic() + SLOW_SAMPLE_S
 
-    def _measure(self, endpoint: Endpoint, *, has_disk_and_gpus: bool) -> None:
+    def _measure(self, endpoint: Endpoint, *, is_slow_sample: bool) -> None:
         for fleet in endpoint.list_fleets():
             for instance in fleet.list_instances():
-                if values := instance.measure_usage(has_disk_and_gpus=has_disk_and_gpus):
+                if values := instance.measure_usage(is_slow_sample=is_slow_sample):
                     self._metrics.record_usage(endpoint.owner, endpoint.name, instance.variant.name, values)

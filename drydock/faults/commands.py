@@ -1,4 +1,4 @@
-"""The commands for a running server: they cause failures, and set spot prices."""
+"""The commands that change a running server: they simulate failures, and set spot prices."""
 
 import csv
 import json
@@ -31,12 +31,18 @@ def add_commands(app: typer.Typer) -> None:
 def interrupt_job(
     job: Annotated[str, typer.Argument(help="Name of the training job.")],
     after: Annotated[
-        float, typer.Option(min=0, help="Seconds from now until the interruption, while the job runs.")
+        float,
+        typer.Option(
+            min=0,
+            help="Seconds from now until the interruption; if no run is in progress, from the start of the next run.",
+        ),
     ] = 0.0,
     no_capacity: Annotated[
-        float | None, typer.Option(min=0, help="Seconds after the interruption without capacity for the job.")
+        float | None, typer.Option(min=0, help="Seconds after the interruption in which the job gets no instances.")
     ] = None,
-    notice: Annotated[float | None, typer.Option(min=0, help="Seconds from SIGTERM to SIGKILL; 0: at once.")] = None,
+    notice: Annotated[
+        float | None, typer.Option(min=0, help="Seconds from SIGTERM to SIGKILL; 0: SIGKILL at once.")
+    ] = None,
     url: Url = "",
 ) -> None:
     """Interrupt the current run of a spot job, or else its next run."""
@@ -57,7 +63,11 @@ def set_capacity(
 def begin_outage(
     service: Annotated[str, typer.Argument(help="Name of the service: s3, sagemaker, logs, ...")],
     operation: Annotated[
-        str, typer.Option(help="Operation, such as DescribeTrainingJob; for s3 an HTTP method; all if not given.")
+        str,
+        typer.Option(
+            help="Operation in the header X-Amz-Target, such as DescribeTrainingJob; for requests without this header, "
+            "such as those to s3, the HTTP method; all if not given."
+        ),
     ] = "",
     status: Annotated[int, typer.Option(help="HTTP status of the responses.")] = 503,
     code: Annotated[str, typer.Option(help="Error code of the responses.")] = "SlowDown",
@@ -101,10 +111,10 @@ def set_spot_prices(
     _post(url, "spot-prices", body)
 
 
-def _post(url: str, endpoint: str, body: dict[str, Any]) -> None:
+def _post(url: str, path: str, body: dict[str, Any]) -> None:
     base_url = (url or os.environ.get("AWS_ENDPOINT_URL") or DEFAULT_URL).rstrip("/")
     data = json.dumps({key: value for key, value in body.items() if value is not None}).encode()
-    request = urllib.request.Request(f"{base_url}/drydock/{endpoint}", data=data)  # noqa: S310  the user's own URL
+    request = urllib.request.Request(f"{base_url}/drydock/{path}", data=data)  # noqa: S310  the user's own URL
     try:
         with urllib.request.urlopen(request, timeout=TIMEOUT_S) as response:  # noqa: S310
             typer.echo(response.read().decode())

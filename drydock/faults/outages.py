@@ -15,7 +15,8 @@ class Outage:
 
     Attributes:
         service: Name of the service in the request's signature: s3, sagemaker, logs, ...
-        operation: Name of one operation, such as DescribeTrainingJob; for s3 an HTTP method; "" for all operations.
+        operation: Name of one operation in the header X-Amz-Target, such as DescribeTrainingJob; the HTTP method of
+            requests without this header, such as those of s3 and of sagemaker-runtime; "" for all operations.
         status: HTTP status of the error responses.
         code: Error code in the responses, such as SlowDown or ThrottlingException.
         ends_at: When the outage ends, in seconds of the monotonic clock.

@@ -39,7 +39,7 @@ class Schedule:
     Attributes:
         job: Shell pattern of job names.
         after_s: For each run of a job, seconds of running time until its interruption; a negative number means none.
-            Runs beyond the end of the list are not interrupted.
+            The schedule does not interrupt runs beyond the end of the list.
     """
 
     job: str
@@ -110,7 +110,7 @@ class SpotMarket:
         ]
 
     def request_interruption(self, job: Job, interruption: Interruption) -> None:
-        """Interrupt a job's current run, or its next run if none is running."""
+        """Request the interruption of a job's current run, or of its next run if none is in progress."""
         with self._lock:
             self._get_state(job).requested_interruptions.append(interruption)
 

@@ -1,6 +1,6 @@
 """Parse the spot policy, which says when spot jobs are interrupted, when they get no capacity, and what they cost.
 
-It is the table [spot] of the configuration file, with the values of the command line's options.
+It is the table [spot] of the configuration file; the options of the command line override its values.
 """
 
 import math

@@ -22,11 +22,11 @@ _IN_GROUP = "account = ? AND region = ? AND feature_group = ?"
 
 @dataclass(frozen=True)
 class StoredRecord:
-    """A record that can be read.
+    """A record that is neither deleted nor expired.
 
     Attributes:
         values: The values by the features' names, in the order of the request that wrote them.
-        expires_at: When the record is deleted, in microseconds since 1970; None for never.
+        expires_at: When the record expires, in microseconds since 1970; None for never.
     """
 
     values: dict[str, str]
@@ -61,7 +61,7 @@ class FeatureRecords:
             identifier: The record's identifier.
             event_time: The record's event time, microseconds since 1970.
             values: The record's values; None deletes the record, and keeps the event time.
-            expires_at: When the record is deleted, microseconds since 1970; None for never.
+            expires_at: When the record expires, microseconds since 1970; None for never.
 
         Returns:
             Whether the record was stored. False if the stored record is as new or newer; it stays. False also if the

@@ -16,7 +16,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _EVENT_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{3})?Z")
 # Python's `int` and `float` accept underscores, spaces and digits of other scripts, too; Feature Store does not.
 _NUMBER = re.compile(r"[-+.0-9A-Za-z]+")
-# An Integral is a signed integer of 64 bits.
+# An Integral is a signed integer of 64 bits: these bits, and the sign.
 _INTEGER_BITS = 63
 MAX_TIME = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
 """Latest event time and latest end of a TTL, microseconds since 1970."""
@@ -27,7 +27,7 @@ class InvalidRecord(Exception):
 
 
 def parse_record(group: FeatureGroup, record: Sequence[Mapping[str, Any]]) -> tuple[str, int, dict[str, str]]:
-    """Check the features of a record.
+    """Check the features of a record, and return its identifier, its event time and its values.
 
     Args:
         group: The record's group.
@@ -37,7 +37,8 @@ def parse_record(group: FeatureGroup, record: Sequence[Mapping[str, Any]]) -> tu
         The identifier, the event time in microseconds since 1970, and the values by the features' names.
 
     Raises:
-        InvalidRecord: A feature is unknown, repeated, missing or has a wrong value.
+        InvalidRecord: A feature is unknown or repeated or has a wrong value, or the identifier or the event time is
+            missing.
     """
     values: dict[str, str] = {}
     types = group.types
@@ -108,16 +109,16 @@ def _parse_seconds(text: str) -> int:
     return int(seconds * MICROSECONDS)
 
 
-def _check_value(name: str, kind: str, text: str) -> None:
+def _check_value(name: str, feature_type: str, text: str) -> None:
     try:
-        if kind != "String" and not _NUMBER.fullmatch(text):
+        if feature_type != "String" and not _NUMBER.fullmatch(text):
             raise ValueError("not a number")
-        if kind == "Integral" and not -(2**_INTEGER_BITS) <= int(text) < 2**_INTEGER_BITS:
+        if feature_type == "Integral" and not -(2**_INTEGER_BITS) <= int(text) < 2**_INTEGER_BITS:
             raise ValueError("too large")
-        if kind == "Fractional":
+        if feature_type == "Fractional":
             float(text)
     except ValueError:
         short_text = text[:MAX_VALUE_CHARS]
         raise InvalidRecord(
-            f"Validation Error: the value {short_text!r} of the feature {name} is not {kind}."
+            f"Validation Error: the value {short_text!r} of the feature {name} is not {feature_type}."
         ) from None

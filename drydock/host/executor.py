@@ -1,4 +1,8 @@
-"""The interface of an executor, which runs the hosts of a job. The two executors are `process` and `docker`."""
+"""The interface of an executor, which runs hosts: each stands for one instance of a job or of an endpoint.
+
+The two executors are `process`, in which a host is a process group of this machine, and `docker`, in which it is a
+container.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +15,7 @@ from drydock.host.usage import Usage
 
 @dataclass(frozen=True)
 class HostPlan:
-    """All that an executor needs to start one host of a job.
+    """All that an executor needs to start one host.
 
     Attributes:
         name: Name of the job, or of the folder of an endpoint's instance; for the names of containers, and for logs.
@@ -20,17 +24,18 @@ class HostPlan:
         root: The folder on this machine that has the host's files. The job sees it at /opt/ml if `has_opt_ml`.
         command: The command to execute; empty to run the image's own entrypoint.
         env: All environment variables.
-        cwd: The working directory, below root.
+        cwd: The working directory: root, or a folder below it.
         log: The file that stdout and stderr are appended to. Not a pipe, since a job must not wait for a reader.
         process_file: The file that identifies the running process or container; it exists only while the host runs.
-        image: The request's TrainingImage or ImageUri; "" if the request names an algorithm instead.
+        image: The image that the request or the model names; "" if a training request names an algorithm instead.
         cores: vCPUs of the instance, at most those of this machine.
         memory_mib: Memory of the instance in MiB, at most that of this machine.
         arguments: The arguments of the image's own entrypoint, used if command is empty (SageMaker's default: train).
         port: The port at which the host answers requests; 0 if it answers none. A container with a port has a network
             of its own, and the port is published on this machine's loopback address only.
-        niceness: Priority of the process's session from its start, as `nice` counts, where Linux divides the processors
-            among the sessions; 0 is the usual one. The program restores the usual priority itself.
+        niceness: Scheduling priority of the process, from -20 (highest) to 19; 0 is the usual one. On Linux, the
+            process executor sets it for the process's session before the command starts, and the command itself
+            restores the usual priority. Otherwise it has no effect.
     """
 
     name: str
@@ -66,10 +71,13 @@ class RunningHost(Protocol):
         """Return whether the host's command has ended. Cheap: it is called ten times a second."""
 
     def find_published_port(self) -> int | None:
-        """Return the port of this machine that leads to the plan's port; None if the host has no network of its own."""
+        """Return the port of this machine that leads to the plan's port.
+
+        None if the host has no network of its own, or if the container engine does not name the port (yet).
+        """
 
     def measure_usage(self) -> Usage | None:
-        """Return the CPU and memory that the host uses; None if they were not measured yet."""
+        """Return the CPU and memory that the host uses; None if they are not known yet, or if the host has ended."""
 
     def list_process_ids(self) -> Sequence[int]:
         """Return the ids of the host's processes on this machine, by which the host's use of GPUs is measured.
@@ -88,6 +96,9 @@ class RunningHost(Protocol):
 
         Returns:
             The exit code of the command; 128 + N if signal N ended it.
+
+        Raises:
+            JobFailed: The container engine does not answer; the process file is kept. A retry can help.
         """
 
 

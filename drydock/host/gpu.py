@@ -13,7 +13,8 @@ TIMEOUT_S = 20.0
 """Seconds after which nvidia-smi is killed."""
 PROGRAM = "nvidia-smi"
 PROCESSES = ("pmon", "-c", "1", "-s", "um")
-"""Arguments that print, for each GPU and process, the share of the time that it was used, and its memory in MB."""
+"""Arguments that print, for each GPU and process, the share of the time in which the process used the GPU (percent),
+and the GPU memory that it uses (MB)."""
 MEMORY = ("--query-gpu=index,memory.total", "--format=csv,noheader,nounits")
 """Arguments that print the index of each GPU, and its memory in MB."""
 

@@ -27,19 +27,19 @@ class HostMeter:
         self._memory_factor = min(instance_mib, machine_mib) / instance_mib
         self._volume_bytes = volume_gib * GIB
 
-    def measure(self, host: RunningHost, folder: Path, *, has_disk_and_gpus: bool) -> Mapping[str, float]:
+    def measure(self, host: RunningHost, folder: Path, *, is_slow_sample: bool) -> Mapping[str, float]:
         """Return the metrics in percent, by name, without unknown ones; no metric if the host has just started.
 
         Args:
             host: The running host.
             folder: The folder with its files.
-            has_disk_and_gpus: Whether the disk and the GPUs are measured, too.
+            is_slow_sample: Whether the disk and the GPUs are measured, too. That takes longer.
         """
         usage = host.measure_usage()
         if usage is None:
             return {}
         memory_percent = usage.memory_percent * self._memory_factor
-        slow_values = self._measure_disk_and_gpus(host, folder) if has_disk_and_gpus else {}
+        slow_values = self._measure_disk_and_gpus(host, folder) if is_slow_sample else {}
         return {"CPUUtilization": usage.cpu_percent, "MemoryUtilization": memory_percent, **slow_values}
 
     def _measure_disk_and_gpus(self, host: RunningHost, folder: Path) -> Mapping[str, float]:

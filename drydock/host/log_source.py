@@ -45,10 +45,14 @@ class ProcessLogs(Protocol):
     """Moves the logs of processes to CloudWatch Logs."""
 
     def open(self, source: LogSource, trees: Sequence[HostTree]) -> Sequence[Any]:
-        """Begin to follow the log files of a source's hosts, whose commands have not started; return forwarders."""
+        """Begin to follow the log files of a source's hosts, before their commands start.
+
+        Returns:
+            A forwarder for each host.
+        """
 
     def end(self, forwarders: Sequence[Any]) -> None:
-        """Notify forwarders that the commands have ended, so that the last lines can be moved. Idempotent."""
+        """Notify forwarders that the commands have ended, so that they move the last lines. Idempotent."""
 
     def wait(self, forwarders: Sequence[Any], max_wait_s: float) -> None:
         """Wait until the last lines of forwarders are stored; if there are many, at most max_wait_s seconds."""

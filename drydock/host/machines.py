@@ -1,4 +1,4 @@
-"""The size of an instance type, read from AWS's naming scheme, so that there is no table of types to maintain."""
+"""The size of an instance type, estimated from its name, so that there is no table of types to maintain."""
 
 import re
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ class MachineSize:
 def parse_instance_type(instance_type: str) -> MachineSize:
     """Return the size of one instance: ml.m5.2xlarge has 8 vCPUs and 32 GiB.
 
-    A metal instance counts as 96 vCPUs, and an unknown size as 2 vCPUs.
+    The memory is computed from the vCPUs and the family. A metal instance counts as 96 vCPUs, an unknown size as 2.
     """
     family, _, size = instance_type.removeprefix("ml.").partition(".")
     cores = _parse_cores(size)

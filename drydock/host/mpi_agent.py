@@ -29,7 +29,7 @@ def main(arguments: list[str]) -> int:
         return int(str(_wait_for_file(exit_file, float("inf"))))
     text = _wait_for_file(command_file, MAX_WAIT_S)
     if text is None:
-        sys.stderr.write(f"drydock: mpirun on the first host starts nothing on {host}\n")
+        sys.stderr.write(f"drydock: mpirun started nothing on {host} in {MAX_WAIT_S:g} s\n")
         return 0
     # mpirun quotes the command for a shell, as ssh needs it.
     code = subprocess.run(["/bin/sh", "-c", str(text)], check=False).returncode

@@ -83,7 +83,7 @@ class Context:
         return self.request_processor[idx].get_response_headers()
 
     def set_response_content_type(self, idx: int, value: str) -> None:
-        """Set the content type of the response. The content type that belongs to the returned body replaces it."""
+        """Set a content type that the response does not get: output_fn or transform_fn returns the one that it gets."""
         self.set_response_header(idx, "content-type", value)
 
     def get_response_content_type(self, idx: int) -> str | None:
@@ -108,7 +108,7 @@ def find_response_status(context: Context) -> int:
     """
     status = context.get_response_status(0)[0]
     if not isinstance(status, int) or not (status == 200 or 400 <= status < 600):
-        raise ValueError(f"the model's code has set the status {status!r}: 200, and 400 to 599 are possible")
+        raise ValueError(f"the model's code has set the status {status!r}; it must be 200, or 400 to 599")
     return status
 
 
@@ -122,5 +122,5 @@ def find_response_attributes(context: Context) -> str:
     attributes = str(headers.get(CUSTOM_ATTRIBUTES.lower(), ""))
     if len(attributes) > MAX_ATTRIBUTES_CHARS or not (attributes.isascii() and attributes.isprintable()):
         limit = f"at most {MAX_ATTRIBUTES_CHARS} visible ASCII characters"
-        raise ValueError(f"the model's response has custom attributes other than {limit}")
+        raise ValueError(f"the custom attributes of the model's response must be {limit}")
     return attributes

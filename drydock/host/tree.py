@@ -15,13 +15,14 @@ class HostTree:
 
     Attributes:
         root: The tree's folder: DATA/KIND/ACCOUNT/REGION/JOB/HOST. KIND is jobs (training), processing or transform.
+            For an instance of an endpoint, it is DATA/endpoints/ACCOUNT/REGION/ENDPOINT/INSTANCE.
     """
 
     root: Path
 
     @property
     def host(self) -> str:
-        """Name of the host: algo-1, algo-2, ..."""
+        """Name of the host: algo-1, algo-2, ...; for an instance of an endpoint, the name of its folder."""
         return self.root.name
 
     @property

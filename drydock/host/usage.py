@@ -16,7 +16,10 @@ MIN_SHARING_PROCESSES = 3
 
 @dataclass(frozen=True)
 class Usage:
-    """CPU in percent of one core since the last measurement, and memory in percent of the instance's memory."""
+    """CPU in percent of one core since the last measurement, and memory in percent of the host's memory.
+
+    The host's memory is that of its instance, but at most that of this machine: `HostPlan.memory_mib`.
+    """
 
     cpu_percent: float
     memory_percent: float
@@ -36,7 +39,7 @@ class UsageMeter:
     """Measures the processes of one host.
 
     Args:
-        memory_mib: Memory of the host in MiB.
+        memory_mib: The host's memory in MiB: that of its instance, but at most that of this machine.
     """
 
     def __init__(self, memory_mib: int) -> None:
@@ -115,7 +118,10 @@ def _compute_cpu_s(last_sample: _Sample, sample: _Sample) -> float:
 
 
 def _measure_memory(process: psutil.Process, *, is_sharing: bool) -> int:
-    """Return the bytes of memory of a process. Of a page that it shares, only its part is added."""
+    """Return the bytes of memory of a process.
+
+    If `is_sharing`, a page that N processes share counts as 1/N of a page, where the system reports that (Linux).
+    """
     with contextlib.suppress(psutil.Error):
         if is_sharing:
             with contextlib.suppress(psutil.AccessDenied, AttributeError):  # macOS has no such number

@@ -14,7 +14,7 @@ from drydock.store import Store
 
 
 class Job(JobDescription):
-    """One job. Every method is atomic: the job's own thread and the threads of the API may call them at the same time.
+    """One job. Safe for several threads: the job's own thread and the threads of the API call its methods.
 
     Args:
         store: Storage of the record, with the tables of `record.SCHEMA`.
@@ -84,7 +84,7 @@ class Job(JobDescription):
             self.save()
 
     def advance_to(self, phase: Phase) -> bool:
-        """Begin a phase, unless the job is being stopped. Return whether the phase began."""
+        """Begin a phase, unless the job is being stopped or has ended. Return whether the phase began."""
         with self._lock:
             can_advance = self.status is Status.IN_PROGRESS
             if can_advance:

@@ -1,4 +1,4 @@
-"""Search lines with regular expressions of clients, in a process of its own and with a limit of time.
+"""Search lines with regular expressions of clients, in a process of its own, with a limit of its CPU time.
 
 While Python's `re` searches, no other thread of its process runs. An expression such as (a+)+b can search for years, so
 it would stop the whole server.
@@ -35,7 +35,9 @@ class PatternSearch:
         self._slow_regexes: set[str] = set()
 
     def find(self, regex: str, lines: Sequence[str]) -> list[str | None]:
-        """Return the first group of each match in the lines, in order; [] if the expression is too slow.
+        """Return the first group of each match in the lines, in order; None for a group that matched nothing.
+
+        Return [] if the expression has no group or is too slow, or if the process cannot be started or was killed.
 
         Args:
             regex: A valid regular expression.
@@ -62,7 +64,12 @@ class PatternSearch:
             self._end_process()
 
     def _request(self, regex: str, lines: Sequence[str]) -> list[str | None]:
-        """Send a request to the process, and read the answer; the answer is empty if the process ends."""
+        """Send a request to the process, and return its answer. Start the process if none runs.
+
+        Raises:
+            OSError: The process cannot be started, or has ended.
+            ValueError: The process ended before its answer.
+        """
         if self._process is None:
             command = [sys.executable, "-I", "-S", str(_PROGRAM)]
             self._process = subprocess.Popen(

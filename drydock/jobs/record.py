@@ -26,7 +26,7 @@ def get_now() -> datetime:
 
 @dataclass
 class Transition:
-    """One entry of SecondaryStatusTransitions. It has no end until the next entry begins."""
+    """One entry of SecondaryStatusTransitions: a phase. Its end is None while the phase lasts."""
 
     phase: Phase
     start: datetime
@@ -67,8 +67,8 @@ class Record:
         reason: FailureReason.
         message: ExitMessage of a processing job.
         artifacts: S3ModelArtifacts.
-        command_end: Why the command ended (a value of `execution.supervise.Cause`), and its exit code; None until the
-            command has ended. The upload of the results comes after that.
+        command_end: Why the command ended (a value of `execution.supervise.Cause`), and its exit code. It is set before
+            the results are uploaded; None until then, and after an interruption or a shutdown of the server.
         metrics: The last value of each metric, and when it was logged, by the metric's name.
         model: The container of the model, as it was when the job was created; None for a job that is not a transform
             job.

@@ -67,13 +67,13 @@ class UsageSampler:
             self._stop_event.wait(max(pause_s, COST_FACTOR * (time.thread_time() - cpu_s)))
 
     def _sample(self) -> None:
-        has_disk_and_gpus = time.monotonic() >= self._disk_and_gpus_due_at
+        is_slow_sample = time.monotonic() >= self._disk_and_gpus_due_at
         for host, tree in self._hosts:
-            values = self._meter.measure(host, tree.root, has_disk_and_gpus=has_disk_and_gpus)
+            values = self._meter.measure(host, tree.root, is_slow_sample=is_slow_sample)
             if not values or self._stop_event.is_set():
                 continue
             record_host_metrics(self._owner, self._job.log_group, self._job.build_metrics_host(tree.host), values)
-            if has_disk_and_gpus:
+            if is_slow_sample:
                 self._disk_and_gpus_due_at = time.monotonic() + SLOW_SAMPLE_S
 
 

@@ -31,7 +31,7 @@ class Work(Protocol):
         """
 
     def download(self) -> None:
-        """Download everything that the job reads into the trees.
+        """Download into the trees everything that the job reads.
 
         Raises:
             JobFailed: Something does not exist, or cannot be downloaded.
@@ -54,7 +54,7 @@ class Work(Protocol):
         """Upload what is due while the job runs. Called about ten times a second. Raises nothing."""
 
     def save_progress(self, exit_code: int) -> None:
-        """Upload what must survive the loss of the instances. Errors of S3 are logged, not raised.
+        """Upload what the next run needs to resume. Errors of S3 are logged, not raised.
 
         Args:
             exit_code: How the command ended, as a shell reports it.

@@ -12,7 +12,7 @@ from moto.core.utils import utcnow
 
 from drydock.cloudwatch.statistics import HistogramDatum
 from drydock.cloudwatch.stored_metrics import StoredMetrics
-from drydock.notebooks.workspace import APP, NOTEBOOK, Workspace
+from drydock.notebooks.item import APP, NOTEBOOK, NotebookItem
 from drydock.resources import Owner, Resources
 from drydock.store import Store
 
@@ -35,12 +35,12 @@ class Notebooks:
         self._resources = {kind: Resources(store, kind) for kind in (NOTEBOOK, APP)}
         self._stored_metrics = StoredMetrics(store)
         self._lock, self._close_event = threading.RLock(), threading.Event()
-        self._items: dict[tuple[Owner, str], dict[str, Workspace]] = defaultdict(dict)
+        self._items: dict[tuple[Owner, str], dict[str, NotebookItem]] = defaultdict(dict)
         # The last minute's CPU of each notebook instance, by owner and name.
         self._data: dict[tuple[Owner, str], HistogramDatum] = {}
         for kind, resources in self._resources.items():
             for owner, text in resources.iterate():
-                item = Workspace.load(text)
+                item = NotebookItem.load(text)
                 self._items[owner, kind][item.name] = item
         self._thread = threading.Thread(target=self._run, name="notebooks", daemon=True)
 
@@ -49,13 +49,13 @@ class Notebooks:
         self._thread.start()
 
     def close(self) -> None:
-        """Publish no more."""
+        """Stop publishing."""
         self._close_event.set()
         if self._thread.is_alive():
             self._thread.join()
 
-    def get_items(self, owner: Owner, kind: str) -> dict[str, Workspace]:
-        """Return the items of a kind by their names, without deleted notebook instances."""
+    def get_items(self, owner: Owner, kind: str) -> dict[str, NotebookItem]:
+        """Return the items of a kind by their names. Remove deleted notebook instances from the store first."""
         with self._lock:
             items = self._items[owner, kind]
             for item in [item for item in items.values() if item.kind == NOTEBOOK and item.status == "Deleted"]:
@@ -63,11 +63,11 @@ class Notebooks:
                 self._resources[kind].delete(owner, item.name)
             return items
 
-    def find(self, owner: Owner, kind: str, name: str) -> Workspace | None:
+    def find(self, owner: Owner, kind: str, name: str) -> NotebookItem | None:
         """Return an item; None if it does not exist."""
         return self.get_items(owner, kind).get(name)
 
-    def add(self, owner: Owner, item: Workspace) -> bool:
+    def add(self, owner: Owner, item: NotebookItem) -> bool:
         """Store a new item. Return False, and store nothing, if the name is in use. A deleted app's name is free."""
         with self._lock:
             items = self.get_items(owner, item.kind)
@@ -78,25 +78,28 @@ class Notebooks:
         self._record_start(owner, item)
         return True
 
-    def change(self, owner: Owner, item: Workspace, request: str) -> None:
-        """Begin to start, stop or delete an item (`request` has this verb), and store that."""
+    def change(self, owner: Owner, item: NotebookItem, action: str) -> None:
+        """Begin an action (start, stop or delete) on an item, and store that."""
         with self._lock:
-            item.change(request)
+            item.change(action)
             self.save(owner, item)
-        if request == "start":
+        if action == "start":
             self._record_start(owner, item)
 
-    def save(self, owner: Owner, item: Workspace) -> None:
+    def save(self, owner: Owner, item: NotebookItem) -> None:
         """Store an item and its tags."""
         self._resources[item.kind].write(owner, item.name, item.dump())
 
     def record_use(self, kind: str, name: str, cpu_percent: float) -> bool:
-        """Simulate that somebody uses an item now. Return False if no item of this name is InService.
+        """Simulate that somebody uses the items of a name now, in all accounts and regions.
 
         Args:
             kind: NOTEBOOK or APP.
             name: Name of the notebook instance, or AppName.
             cpu_percent: CPU of the notebook instance in this minute; 100 is one core.
+
+        Returns:
+            Whether at least one item of this name is InService. Other items are not changed.
         """
         matches = [
             (owner, item)
@@ -118,7 +121,7 @@ class Notebooks:
                 resources.delete_all(owner)
                 self._items[owner, kind].clear()
 
-    def _iterate(self) -> Iterator[tuple[Owner, Workspace]]:
+    def _iterate(self) -> Iterator[tuple[Owner, NotebookItem]]:
         for owner, kind in list(self._items):
             for item in list(self.get_items(owner, kind).values()):
                 yield owner, item
@@ -129,7 +132,7 @@ class Notebooks:
                 if item.kind == NOTEBOOK and item.status == "InService":
                     self._record(owner, item.name, 0.0)  # nothing runs in it
 
-    def _record_start(self, owner: Owner, item: Workspace) -> None:
+    def _record_start(self, owner: Owner, item: NotebookItem) -> None:
         if item.kind == NOTEBOOK:
             self._record(owner, item.name, 0.0)
 

@@ -9,8 +9,8 @@ from moto.sagemaker.utils import arn_formatter
 
 from drydock.api.tuning.backend import TuningBackend
 from drydock.jobs.rules import check_owner
+from drydock.notebooks.item import APP, NOTEBOOK, NotebookItem, build_app_key
 from drydock.notebooks.registry import Notebooks
-from drydock.notebooks.workspace import APP, NOTEBOOK, Workspace, build_app_key
 
 _STATES_BEFORE = {"start": ("Stopped", "Failed"), "stop": ("InService",), "delete": ("Stopped", "Failed")}
 """The states in which a notebook instance can be started, stopped or deleted."""
@@ -45,7 +45,7 @@ class NotebooksBackend(TuningBackend):
             "Notebook instances of CloudFormation stacks are not supported by drydock: use CreateNotebookInstance."
         )
 
-    def list_workspaces(self, kind: str) -> list[Workspace]:
+    def list_notebook_items(self, kind: str) -> list[NotebookItem]:
         """Return all notebook instances (if `kind` is NOTEBOOK) or all Studio apps (APP)."""
         return list(self._notebooks.get_items(self._owner, kind).values())
 
@@ -76,7 +76,7 @@ class NotebooksBackend(TuningBackend):
             raise ResourceInUseException(f"App {key} already exists ({arn})")
         return arn
 
-    def find_notebook(self, name: str) -> Workspace:
+    def find_notebook(self, name: str) -> NotebookItem:
         """Return a notebook instance by its name.
 
         Raises:
@@ -86,7 +86,7 @@ class NotebooksBackend(TuningBackend):
             return notebook
         raise AWSValidationException("RecordNotFound")
 
-    def find_app(self, request: Mapping[str, Any]) -> Workspace:
+    def find_app(self, request: Mapping[str, Any]) -> NotebookItem:
         """Return the Studio app that a request names by domain, user profile or space, type and name.
 
         Raises:
@@ -125,24 +125,24 @@ class NotebooksBackend(TuningBackend):
             raise ResourceNotFound(f"App [{app.name}] does not exist.")
         self._notebooks.change(self._owner, app, "delete")
 
-    def save_workspace(self, workspace: Workspace) -> None:
+    def save_notebook_item(self, item: NotebookItem) -> None:
         """Store a notebook instance or an app, and its tags."""
-        self._notebooks.save(self._owner, workspace)
+        self._notebooks.save(self._owner, item)
 
     def _add(self, kind: str, name: str, arn: str, request: Mapping[str, Any]) -> bool:
         check_owner(self.account_id, self.region_name)
         now = datetime.now(UTC)
         stored_request = {key: value for key, value in request.items() if key != "Tags"}
         tags = list(request.get("Tags", []))
-        workspace = Workspace(kind, name, arn, stored_request, created_at=now, changed_at=now, used_at=now, tags=tags)
-        return self._notebooks.add(self._owner, workspace)
+        item = NotebookItem(kind, name, arn, stored_request, created_at=now, changed_at=now, used_at=now, tags=tags)
+        return self._notebooks.add(self._owner, item)
 
     def _get_resource_from_arn(self, arn: str) -> Any:
         """Return the resource that has an ARN. moto calls this method to read and change tags."""
         kind = arn.rpartition(":")[2].partition("/")[0]
         if kind not in (NOTEBOOK, APP):
             return super()._get_resource_from_arn(arn)
-        for workspace in self.list_workspaces(kind):
-            if workspace.arn == arn:
-                return workspace
+        for item in self.list_notebook_items(kind):
+            if item.arn == arn:
+                return item
         raise AWSValidationException("RecordNotFound")

@@ -8,7 +8,7 @@ from moto.core.responses import ActionResult, EmptyResult
 from drydock.api import listing
 from drydock.api.notebooks.backend import NotebooksBackend
 from drydock.api.tuning.responses import TuningResponse
-from drydock.notebooks.workspace import APP, NOTEBOOK
+from drydock.notebooks.item import APP, NOTEBOOK
 
 NOTEBOOK_OPERATIONS = (
     *(f"{verb}NotebookInstance" for verb in ("Create", "Describe", "Start", "Stop", "Delete")),
@@ -57,7 +57,9 @@ class NotebookResponse(TuningResponse):
     def list_notebook_instances(self) -> ActionResult:
         """Answer ListNotebookInstances."""
         request: dict[str, Any] = {"SortBy": "Name"} | self.read_request("ListNotebookInstances")
-        items = [item for item in self._notebooks_backend.list_workspaces(NOTEBOOK) if _is_match(item.request, request)]
+        items = [
+            item for item in self._notebooks_backend.list_notebook_items(NOTEBOOK) if _is_match(item.request, request)
+        ]
         return ActionResult(listing.list_page(items, request, "NotebookInstances"))
 
     def create_app(self) -> ActionResult:
@@ -79,7 +81,7 @@ class NotebookResponse(TuningResponse):
         filters = {member: request[name] for name, member in _APP_FILTERS.items() if name in request}
         apps = [
             app
-            for app in self._notebooks_backend.list_workspaces(APP)
+            for app in self._notebooks_backend.list_notebook_items(APP)
             if all(app.request.get(member) == value for member, value in filters.items())
         ]
         return ActionResult(listing.list_page(apps, request, "Apps"))

@@ -191,17 +191,17 @@ class Instance:
             return False
         return True
 
-    def measure_usage(self, *, has_disk_and_gpus: bool) -> Mapping[str, float]:
+    def measure_usage(self, *, is_slow_sample: bool) -> Mapping[str, float]:
         """Return the CloudWatch metrics of what its processes use, in percent, by name; empty while that is not known.
 
         Args:
-            has_disk_and_gpus: Whether the disk and the GPUs are measured, too. That takes longer.
+            is_slow_sample: Whether the disk and the GPUs are measured, too. That takes longer.
         """
         host = self._host
         if host is None or self.pool is None:
             return {}
         meter = HostMeter(self.variant.size.memory_mib, self._settings.memory_mib, self.variant.volume_gib)
-        return meter.measure(host, self._tree.root, has_disk_and_gpus=has_disk_and_gpus)
+        return meter.measure(host, self._tree.root, is_slow_sample=is_slow_sample)
 
     def has_ended(self) -> bool:
         """Return whether the process has ended without a call of `stop`, or does not answer any more."""

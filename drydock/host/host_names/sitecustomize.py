@@ -1,4 +1,4 @@
-"""Let Python scripts of a job find the other hosts by name where the kernel permits no /etc/hosts of their own.
+"""Let Python scripts of a job find the other hosts by name where a host has no /etc/hosts of its own.
 
 Python imports this module when it starts, because its folder is the first one in the job's PYTHONPATH. It is
 stand-alone: the job's Python may not have drydock. It replaces functions of the module `socket`, so only Python code
@@ -24,7 +24,7 @@ def find_address(host: Any) -> Any:
 
 
 def patch_lookups() -> None:
-    """Replace the functions that look up a name."""
+    """Replace the functions that look up a name, and the one that returns this host's name."""
     getaddrinfo, gethostbyname, gethostbyname_ex = socket.getaddrinfo, socket.gethostbyname, socket.gethostbyname_ex
     socket.getaddrinfo = lambda host, *args, **options: getaddrinfo(find_address(host), *args, **options)
     socket.gethostbyname = lambda host: gethostbyname(find_address(host))

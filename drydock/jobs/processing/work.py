@@ -90,7 +90,7 @@ class ProcessingWork:
                 sync.upload_if_due()
 
     def save_progress(self, exit_code: int) -> None:
-        """Do nothing: an unfinished processing job leaves no results."""
+        """Do nothing: a processing job is not resumed, since it never runs on spot instances."""
 
     def upload_results(self, exit_code: int) -> Sequence[str]:
         """Upload the outputs.

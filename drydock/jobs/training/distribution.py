@@ -24,8 +24,8 @@ UNSUPPORTED = (
     *("sagemaker_pytorch_ddp_enabled", "sagemaker_pytorch_xla_multi_worker_enabled"),
     "sagemaker_multi_worker_mirrored_strategy_enabled",
 )
-"""Other kinds of distribution. Most of them need libraries that only SageMaker's images have."""
-FIRST_PORT, PORTS = 7777, 10_000
+"""Hyperparameters of other kinds of distribution. Most kinds need libraries that only SageMaker's images have."""
+FIRST_PORT, PORT_COUNT = 7777, 10_000
 """The first of torchrun's ports, and their number. SageMaker uses the first port only. Here all jobs share the ports of
 this machine, so each job gets one by its ARN."""
 INTERFACE = "lo"
@@ -40,7 +40,7 @@ class LaunchContext:
         hosts: Names of all hosts, algo-1 first.
         host: Name of this host.
         master: Name or address at which the other hosts reach the first one.
-        job: ARN of the job.
+        job_arn: ARN of the job.
         folder: Folder that all hosts can read and write, for the commands of MPI.
         is_container: Whether the hosts are containers.
     """
@@ -48,7 +48,7 @@ class LaunchContext:
     hosts: Sequence[str]
     host: str
     master: str
-    job: str
+    job_arn: str
     folder: Path
     is_container: bool
 
@@ -105,7 +105,7 @@ def build_launch_command(
 
 
 def build_torch_command(settings: Mapping[str, Any], launch: LaunchContext, script: Sequence[str]) -> list[str]:
-    """Return the torchrun command of a host. There are no GPUs here, so a host has one process by default.
+    """Return the torchrun command of a host. By default, a host has one process: SM_NUM_GPUS is 0 in drydock.
 
     Args:
         settings: The hyperparameters of the training toolkit.
@@ -115,7 +115,7 @@ def build_torch_command(settings: Mapping[str, Any], launch: LaunchContext, scri
     processes = str(settings.get("sagemaker_mpi_num_of_processes_per_host", 1))
     command = ["torchrun", "--nnodes", str(len(launch.hosts)), "--nproc_per_node", processes]
     if len(launch.hosts) > 1:
-        port = FIRST_PORT + zlib.crc32(launch.job.encode()) % PORTS
+        port = FIRST_PORT + zlib.crc32(launch.job_arn.encode()) % PORT_COUNT
         command += ["--master_addr", launch.master, "--master_port", str(port)]
         command += ["--node_rank", str(list(launch.hosts).index(launch.host))]
     return [*command, *script]

@@ -26,7 +26,7 @@ def check_request(request: Mapping[str, Any]) -> None:
     checks = (
         _check_resources,
         _check_spot_limits,
-        _check_program,
+        _check_algorithm,
         _check_channels,
         _check_output,
         _check_checkpoints,
@@ -47,7 +47,7 @@ def _check_resources(request: Mapping[str, Any]) -> None:
     if missing_members:
         refuse(f"ResourceConfig must specify {' and '.join(sorted(missing_members))}.")
     if not 1 <= request["ResourceConfig"]["InstanceCount"] <= MAX_INSTANCES:
-        # Each instance is a process on this machine.
+        # Each instance is a process or a container on this machine.
         refuse(f"ResourceConfig.InstanceCount must be 1 to {MAX_INSTANCES} with drydock.")
 
 
@@ -73,7 +73,7 @@ def _check_spot_limits(request: Mapping[str, Any]) -> None:
         )
 
 
-def _check_program(request: Mapping[str, Any]) -> None:
+def _check_algorithm(request: Mapping[str, Any]) -> None:
     algorithm = request.get("AlgorithmSpecification")
     if algorithm is None:
         refuse("Value null at 'algorithmSpecification' failed to satisfy constraint: Member must not be null")

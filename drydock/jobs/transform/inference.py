@@ -42,7 +42,8 @@ def main(base: Path) -> int:
         base: The job's tree.
 
     Returns:
-        0, or the exit code of the first object without an .out file; /opt/ml/output/failure has its error.
+        0 if each object has an .out file; 1 if the model cannot be loaded; otherwise the exit code of the first object
+        without an .out file. /opt/ml/output/failure has the first error.
     """
     try:
         options = json.loads((base / "code" / OPTIONS_FILE).read_text(encoding="utf-8"))

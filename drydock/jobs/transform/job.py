@@ -84,7 +84,7 @@ class TransformJob(Job):
         return resources
 
     def build_metrics_host(self, host: str) -> str:
-        """Return the value of the dimension Host, which has the id of an instance for a transform job."""
+        """Return the value of the dimension Host. For a transform job, it ends with an invented id of an instance."""
         return f"{self.name}/i-{hashlib.sha256(f'{self.arn}/{host}'.encode()).hexdigest()[:17]}"
 
     def describe(self) -> dict[str, Any]:

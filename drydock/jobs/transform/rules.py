@@ -38,7 +38,7 @@ def check_request(request: Mapping[str, Any]) -> None:
             refuse(f"{part}.{member} {value} is not supported by drydock: use {' or '.join(supported_values)}.")
     if "DataCaptureConfig" in request:
         refuse("DataCaptureConfig is not supported by drydock.")
-    if request["TransformResources"]["InstanceCount"] > MAX_INSTANCES:  # each is a process on this machine
+    if request["TransformResources"]["InstanceCount"] > MAX_INSTANCES:  # each runs on this machine
         refuse(f"TransformResources.InstanceCount must be 1 to {MAX_INSTANCES} with drydock.")
     _check_payload(request)
 

@@ -89,7 +89,7 @@ class TransformWork:
         """Do nothing: nothing is uploaded before the job's end."""
 
     def save_progress(self, exit_code: int) -> None:
-        """Do nothing: an unfinished transform job leaves no results."""
+        """Do nothing: a transform job is not resumed, since it never runs on spot instances."""
 
     def upload_results(self, exit_code: int) -> Sequence[str]:
         """Upload the model's responses. A job that was stopped uploads none, as on SageMaker.

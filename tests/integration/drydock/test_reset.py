@@ -6,7 +6,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-from drydock.notebooks.workspace import APP, NOTEBOOK
+from drydock.notebooks.item import APP, NOTEBOOK
 
 PRICES = {"instance_type": "c5.large", "region": "us-east-1", "prices": [["2026-03-02T00:00:00+00:00", 0.1]]}
 ROLE = "arn:aws:iam::123456789012:role/role-of-tests"

@@ -99,7 +99,7 @@ def test_custom_attributes_reach_the_model_which_may_set_those_of_the_response(e
     response = endpoints.runtime.invoke_endpoint(Body=b"attributes", **request)
     assert response["CustomAttributes"] == "trace=9 i-7"
     assert "CustomAttributes" not in endpoints.runtime.invoke_endpoint(Body=b"hello", **request)
-    with pytest.raises(ClientError, match="custom attributes other than at most 1024 visible ASCII characters"):
+    with pytest.raises(ClientError, match="response must be at most 1024 visible ASCII characters"):
         endpoints.runtime.invoke_endpoint(Body=b"attributes\n", **request)
 
 

@@ -33,9 +33,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def measure(folder: Path, volume_gib: int = 1, host: Any = None, has_disk_and_gpus: bool = True, **sizes: int) -> Any:
+def measure(folder: Path, volume_gib: int = 1, host: Any = None, is_slow_sample: bool = True, **sizes: int) -> Any:
     meter = HostMeter(sizes.get("instance_mib", 8192), sizes.get("machine_mib", 16384), volume_gib)
-    return meter.measure(host or Host(), folder, has_disk_and_gpus=has_disk_and_gpus)
+    return meter.measure(host or Host(), folder, is_slow_sample=is_slow_sample)
 
 
 def test_disk_is_in_percent_of_the_volume_and_what_is_not_reported_is_left_out(folder: Path) -> None:
@@ -49,7 +49,7 @@ def test_disk_is_not_known_without_a_size_of_the_volume(folder: Path) -> None:
 
 
 def test_disk_and_gpus_are_measured_only_where_they_are_due(folder: Path) -> None:
-    assert set(measure(folder, has_disk_and_gpus=False)) == {"CPUUtilization", "MemoryUtilization"}
+    assert set(measure(folder, is_slow_sample=False)) == {"CPUUtilization", "MemoryUtilization"}
 
 
 @pytest.mark.parametrize(("machine_mib", "percent"), [(8192, 50.0), (2048, 12.5), (65536, 50.0)])

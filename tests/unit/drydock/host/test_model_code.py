@@ -46,7 +46,7 @@ def test_code_may_set_status_and_custom_attributes(load: Any) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ("context.set_response_status(204)", "the status 204: 200, and 400 to 599 are possible"),
+        ("context.set_response_status(204)", "the status 204; it must be 200, or 400 to 599"),
         ("context.set_response_status('400')", "the status '400'"),
         (f"context.set_response_header(0, {ATTRIBUTES!r}, 'x' * 1025)", "at most 1024 visible ASCII characters"),
         (f"context.set_response_header(0, {ATTRIBUTES!r}, 'a\\nb')", "at most 1024 visible ASCII characters"),

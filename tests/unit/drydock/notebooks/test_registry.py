@@ -7,8 +7,8 @@ from pathlib import Path
 from moto.cloudwatch.models import cloudwatch_backends
 from moto.core.base_backend import backend_lock
 
+from drydock.notebooks.item import NOTEBOOK, NotebookItem
 from drydock.notebooks.registry import Notebooks
-from drydock.notebooks.workspace import NOTEBOOK, Workspace
 from drydock.resources import Owner
 from drydock.store import Store
 
@@ -18,7 +18,7 @@ OWNER = Owner("999999999998", "us-east-1")
 def test_reset_of_moto_does_not_wait_for_the_cpu_of_a_notebook(tmp_path: Path) -> None:
     """A reset holds moto's lock while it deletes the notebooks: who holds their lock must not wait for moto's."""
     notebooks, now = Notebooks(Store(tmp_path / "store.sqlite")), datetime.now(UTC)
-    item = Workspace(NOTEBOOK, "mine", "arn", {}, now, now, now)
+    item = NotebookItem(NOTEBOOK, "mine", "arn", {}, now, now, now)
     recorder = threading.Thread(target=notebooks.add, args=(OWNER, item), daemon=True)
     reset = threading.Thread(target=notebooks.delete_all, args=(OWNER,), daemon=True)
     with backend_lock:

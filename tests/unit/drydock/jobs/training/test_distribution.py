@@ -11,7 +11,7 @@ from drydock.errors import JobFailed
 from drydock.host import mpi_agent
 from drydock.jobs.training.distribution import (
     FIRST_PORT,
-    PORTS,
+    PORT_COUNT,
     LaunchContext,
     build_launch_command,
     build_mpi_command,
@@ -26,14 +26,14 @@ MPI = {"sagemaker_mpi_enabled": "true"}
 
 def make_launch(folder: Path = Path("/mpi"), host: str = "algo-1", count: int = 2, **fields: Any) -> LaunchContext:
     hosts = [f"algo-{number}" for number in range(1, count + 1)]
-    values = {"master": "algo-1", "job": "arn", "folder": folder, "is_container": False, **fields}
+    values = {"master": "algo-1", "job_arn": "arn", "folder": folder, "is_container": False, **fields}
     return LaunchContext(hosts=hosts, host=host, **values)
 
 
 def test_torchrun_gets_the_rank_and_the_first_host() -> None:
     command = build_torch_command({}, make_launch(host="algo-2"), SCRIPT[1:])
     assert command[:7] == ["torchrun", "--nnodes", "2", "--nproc_per_node", "1", "--master_addr", "algo-1"]
-    assert command[7] == "--master_port" and FIRST_PORT <= int(command[8]) < FIRST_PORT + PORTS
+    assert command[7] == "--master_port" and FIRST_PORT <= int(command[8]) < FIRST_PORT + PORT_COUNT
     assert command[9:] == ["--node_rank", "1", "train.py", "--lr", "1"]
     assert build_torch_command({}, make_launch(count=1), ["train.py"]) == [
         *("torchrun", "--nnodes", "1", "--nproc_per_node", "1", "train.py")

@@ -1,4 +1,4 @@
-"""A notebook instance or a Studio app. Its state follows from its last request, and from the time since then."""
+"""A notebook instance or a Studio app. Its state follows from the last action on it, and from the time since then."""
 
 import json
 from dataclasses import asdict, dataclass, field
@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Self
 
 DELAY = timedelta(seconds=3)
-"""Time from a request until its state is reached. On AWS it takes minutes."""
+"""Time from an action until its final state is reached. On AWS it takes minutes."""
 NOTEBOOK, APP = "notebook-instance", "app"
 _STATES = {
     NOTEBOOK: {
@@ -16,25 +16,29 @@ _STATES = {
     },
     APP: {"start": ("Pending", "InService"), "delete": ("Deleting", "Deleted")},
 }
-"""The states during and after each request."""
+"""The states during and after each action."""
 
-RENAMED = {"LifecycleConfigName": "NotebookInstanceLifecycleConfigName", "SecurityGroupIds": "SecurityGroups"}
-"""Members of CreateNotebookInstance that have another name in DescribeNotebookInstance."""
+_NAMES_IN_DESCRIBE = {
+    "LifecycleConfigName": "NotebookInstanceLifecycleConfigName",
+    "SecurityGroupIds": "SecurityGroups",
+}
+"""The names in DescribeNotebookInstance of members that have another name in CreateNotebookInstance."""
 
 
 @dataclass
-class Workspace:
+class NotebookItem:
     """A notebook instance or a Studio app. All of it is stored.
 
     Attributes:
         kind: NOTEBOOK or APP.
-        name: Name of the notebook instance; of an app, what identifies it: DOMAIN/USER/TYPE/NAME.
+        name: Name of the notebook instance; of an app, what identifies it: DOMAIN/USER/TYPE/NAME. USER is a user
+            profile or a space.
         arn: ARN.
         request: The request that created it, without its tags.
         created_at: CreationTime.
-        changed_at: When the last request changed it.
-        used_at: When it was last used, by a request to /drydock/use; if it was not used, when it was started.
-        last_request: The last request: start, stop or delete.
+        changed_at: When the last action began.
+        used_at: When it was last started or used. A request to /drydock/use simulates a use.
+        last_request: The last action: start, stop or delete.
         tags: The tags. AddTags and DeleteTags change them.
     """
 
@@ -59,10 +63,10 @@ class Workspace:
         """LastModifiedTime."""
         return self.changed_at
 
-    def change(self, request: str) -> None:
-        """Begin to start, stop or delete the notebook instance or app."""
-        self.last_request, self.changed_at = request, datetime.now(UTC)
-        if request == "start":
+    def change(self, action: str) -> None:
+        """Begin an action: start, stop (of a notebook instance only) or delete."""
+        self.last_request, self.changed_at = action, datetime.now(UTC)
+        if action == "start":
             self.used_at = self.changed_at
 
     def summarize(self) -> dict[str, Any]:
@@ -75,7 +79,7 @@ class Workspace:
             times = {"LastHealthCheckTimestamp": datetime.now(UTC), "LastUserActivityTimestamp": self.used_at}
             return {**self._summarize_app(), "AppArn": self.arn, **times}
         defaults = {"DirectInternetAccess": "Enabled", "VolumeSizeInGB": 5, "RootAccess": "Enabled"}
-        request = {RENAMED.get(name, name): value for name, value in self.request.items()}
+        request = {_NAMES_IN_DESCRIBE.get(name, name): value for name, value in self.request.items()}
         return {**defaults, **request, **self._summarize_notebook()}
 
     def _summarize_notebook(self) -> dict[str, Any]:
@@ -96,7 +100,7 @@ class Workspace:
         return {**request, "Status": self.status, "CreationTime": self.created_at}
 
     def dump(self) -> str:
-        """Return the workspace as JSON."""
+        """Return the item as JSON."""
         return json.dumps(asdict(self), default=datetime.isoformat)
 
     @classmethod
