@@ -189,7 +189,7 @@ def _list_months(lake: Lake, dataset: Dataset, name: str, first: dt.date, last: 
     spans = list(_split_into_months(lake.count_rows_by_day(dataset.table), first, last))
     if not spans:
         raise DataError(
-            f"{dataset.table} has no day in a month that begins on {first} or later, which versions of {name} could score.",
+            f"{dataset.table} has no day in a month that begins on {first} or later, which {name} could score.",
             "Publish the days after the as_of of the first version that passed the gate, or choose other days.",
         )
     return spans
