@@ -39,8 +39,8 @@ def has_writer(file: BinaryIO) -> bool:
     """
     if not hasattr(fcntl, "F_SETLEASE"):  # only Linux has leases
         return False
-    # If a process opens the file during the lease, the kernel sends SIGIO, which would end this server. So SIGURG is sent
-    # instead, which is ignored by default.
+    # If a process opens the file during the lease, the kernel sends SIGIO, which would end this server. SIGURG is used
+    # instead, because it is ignored by default.
     fcntl.fcntl(file, fcntl.F_SETSIG, signal.SIGURG)
     try:
         fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_RDLCK)

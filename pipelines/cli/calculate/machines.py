@@ -63,7 +63,7 @@ def calculate_machines(request: MachinesRequest) -> Report:
 
 def _describe_payback(payback: float | None, lifetime: float) -> str:
     if payback is None:
-        return "It never pays off: its running costs are not less than the cloud."
+        return "It never pays off: its running costs are not less than the cost of the cloud."
     if payback > lifetime:
         return f"It does not pay off within its lifetime of {format_number(lifetime)} months."
     return f"It pays off after {format_number(payback)} of its {format_number(lifetime)} months."
