@@ -139,7 +139,7 @@ class CheckpointSync:
     def _upload_changes(
         self, object_store: ObjectStore, opener: Opener, *, deletes_if_files_are_skipped: bool = True
     ) -> None:
-        files, all_folders_read = self._scan()
+        files, is_scan_complete = self._scan()
         skipped_files = {}
         for name, (path, signature) in files.items():
             if name not in self._uploads or self._uploads[name].signature != signature:
@@ -151,7 +151,7 @@ class CheckpointSync:
                     self._upload_file(object_store, name, stream, signature)
         self._skipped_files = skipped_files
         # If a folder could not be read, the job has not necessarily deleted a file that was not found.
-        if all_folders_read and (deletes_if_files_are_skipped or not skipped_files):
+        if is_scan_complete and (deletes_if_files_are_skipped or not skipped_files):
             for name in self._uploads.keys() - files.keys():
                 self._delete(object_store, name)
 

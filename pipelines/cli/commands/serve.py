@@ -47,8 +47,8 @@ def run_command(
 ) -> None:
     """Serve a registered version: GET /ping, and POST /invocations with raw rows of its dataset.
 
-    The features are computed by the compiled features that were stored when the version was registered; if it has none,
-    by the present code of the dataset. SIGTERM ends the server after the requests in progress. Exit code 75: the port
+    Features are computed by the SQL that was compiled when the version was registered. For a version without it, the
+    dataset's present code is compiled. SIGTERM ends the server after the requests in progress. Exit code 75: the port
     is in use, or MLflow or the lake's catalog does not answer.
     """
     _limit_threads()
