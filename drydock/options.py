@@ -27,7 +27,8 @@ OwnHosts = Annotated[
     str,
     typer.Option(
         metavar="NAMES",
-        help="More host names of this server, separated by commas. Requests for other hosts are refused.",
+        help="More host names of this server, separated by commas; localhost, the machine's name and IP addresses are "
+        "always accepted. Requests for other hosts are refused.",
     ),
 ]
 Data = Annotated[Path, typer.Option(help="Folder for everything the server stores; one server per folder.")]

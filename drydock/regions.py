@@ -7,7 +7,7 @@ from boto3.session import Session
 
 @functools.cache
 def list_regions() -> frozenset[str]:
-    """Return the names of the regions of all partitions."""
+    """Return the names of the regions of all AWS partitions, such as aws and aws-cn."""
     session = Session()
     partitions = session.get_available_partitions()
     return frozenset(

@@ -25,7 +25,7 @@ class Owner:
 
 @dataclass
 class StoredRequest:
-    """A resource that stays as it was requested. All of it is stored.
+    """A resource of which only the tags change after its creation. All attributes are stored.
 
     Attributes:
         name: Name of the resource.
@@ -41,11 +41,11 @@ class StoredRequest:
     created_at: datetime
     tags: list[dict[str, str]] = field(default_factory=list)
     status = ""
-    """An empty text where a kind of resource has no status: `api.listing` reads a status of every resource."""
+    """Status in a List response; empty for a kind of resource that has none. It is not stored."""
 
     @property
     def modified_at(self) -> datetime:
-        """The time of the creation, because the resource never changes."""
+        """The time of the creation. A change of the tags does not count."""
         return self.created_at
 
     def dump(self) -> str:
@@ -54,13 +54,13 @@ class StoredRequest:
 
     @classmethod
     def load(cls, text: str) -> Self:
-        """Return the resource that `dump` wrote as JSON."""
+        """Create the resource from the JSON that `dump` returned."""
         content = json.loads(text)
         return cls(**{**content, "created_at": datetime.fromisoformat(content["created_at"])})
 
 
 class Resources:
-    """The stored resources of one kind.
+    """The stored resources of one kind, each as a text.
 
     Args:
         store: The server's storage.

@@ -35,7 +35,8 @@ class Settings:
         s3_url: URL of another server that has the S3 buckets; "" if this server has them.
         s3_retry_s: Seconds for which a failed request to S3 is retried, if its error may be temporary.
         gives_invented_answers: Whether moto invents answers for SageMaker operations that drydock refuses otherwise.
-        own_hosts: Host names of this server, besides those that `api.http.own_hosts` always accepts.
+        own_hosts: Host names of this server. localhost, the machine's name, IP addresses and AWS's domains are always
+            accepted.
     """
 
     data: Path

@@ -29,19 +29,19 @@ class ErrorResponse(NamedTuple):
 
 
 def read_signed_service(environ: dict[str, Any]) -> str:
-    """Return the service that a request is signed for, such as s3; "" for an unsigned request."""
+    """Return the service that a request is signed for, such as s3; "" without a signature of version 4."""
     scope = _find_scope(environ)
     return scope.group(3) if scope else ""
 
 
 def read_access_key(environ: dict[str, Any]) -> str:
-    """Return the access key that a request is signed with; "" for an unsigned request."""
+    """Return the access key that a request is signed with; "" without a signature of version 4."""
     scope = _find_scope(environ)
     return scope.group(1) if scope else ""
 
 
 def read_signed_region(environ: dict[str, Any]) -> str:
-    """Return the region that a request is signed for; "" for an unsigned request."""
+    """Return the region that a request is signed for; "" without a signature of version 4."""
     scope = _find_scope(environ)
     return scope.group(2) if scope else ""
 

@@ -1,7 +1,7 @@
 """List the classes of a multiclass model, and convert a model's scores of classes or quantiles to arrays and columns.
 
-The module is part of the training job's source bundle and of the MLflow model, so it imports only pandas, numpy and the
-standard library.
+The module is part of the training job's source bundle and of the MLflow model. So it imports only pandas, numpy, the
+standard library, and `pipelines.score_columns`, which is part of both, too.
 """
 
 from __future__ import annotations

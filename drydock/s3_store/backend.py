@@ -40,7 +40,7 @@ class StoredS3(S3Backend):
         StoredS3.__init__(self, tables, region, account)
 
     def create_bucket(self, *args: Any, **kwargs: Any) -> FakeBucket:
-        """Create a bucket whose objects will be stored."""
+        """Create a bucket whose objects are stored on disk, and record it in the transaction."""
         bucket = super().create_bucket(*args, **kwargs)
         bucket.keys = self.tables.create_keys(bucket.name)
         self.tables.transaction.buckets[bucket.name] = bucket
@@ -77,7 +77,7 @@ def install(store: Store, folder: Path) -> Callable[[WsgiApplication], S3Middlew
         folder: Folder of the bytes; created if it does not exist.
 
     Returns:
-        The middleware for moto's application: `application = install(...)(application)`.
+        A function that puts the middleware around moto's application: `application = install(...)(application)`.
     """
     tables = S3Tables(store, BlobFolder(folder))
     s3_backends.clear()

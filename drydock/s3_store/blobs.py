@@ -1,4 +1,4 @@
-"""The bytes of S3 objects: one file per object version, in a folder of the server."""
+"""Write and read the bytes of S3 objects: one file (blob) per object version, in a folder of the server."""
 
 import uuid
 import zlib
@@ -18,7 +18,7 @@ class BlobDamaged(DrydockError):
 
 @dataclass(frozen=True)
 class Blob:
-    """The name and the checksum of one file.
+    """The name, the size and the checksum of one file.
 
     Attributes:
         name: Name of the file; every blob has its own.

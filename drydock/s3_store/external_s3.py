@@ -7,7 +7,7 @@ from drydock.wsgi import ErrorResponse, WsgiApplication, answer_error, read_sign
 
 
 class ExternalS3Middleware:
-    """WSGI middleware: refuse requests that are signed for S3 while S3 is on another server.
+    """WSGI middleware that refuses requests that are signed for S3 (Signature Version 4), if S3 is on another server.
 
     Args:
         application: Answers all other requests.

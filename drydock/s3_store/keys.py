@@ -24,9 +24,9 @@ _UNSTORED_ATTRIBUTES = frozenset({
 
 
 class StorageFault(InternalServerError):
-    """S3's response to an error of the server: HTTP status 500. A retry can help, and clients do retry.
+    """S3's response to an error of the server: HTTP status 500, which clients retry.
 
-    moto's S3 has no such exception.
+    A retry can help, unless the object's file is damaged. moto's S3 has no such exception.
     """
 
     def __init__(self, message: str) -> None:
@@ -69,7 +69,7 @@ class StoredKey(FakeKey):
 
     @classmethod
     def from_record(cls, state: dict[str, Any], blob: Blob, blobs: BlobFolder) -> "StoredKey":
-        """Return the version that a stored `state` describes."""
+        """Create the version from its stored `state`. Set `row_id` and `record_hash` afterwards."""
         key = object.__new__(cls)
         upload = state.pop("parts")
         key.__dict__.update({**_UNSTORED_DEFAULTS, **state})
@@ -90,7 +90,7 @@ class StoredKey(FakeKey):
         """The bytes, read from the file.
 
         Raises:
-            StorageFault: The file is damaged.
+            StorageFault: The file is missing or damaged. A retry cannot help.
         """
         try:
             return self.blobs.read(self.blob)
@@ -115,6 +115,7 @@ _UNSTORED_DEFAULTS = {
 
 
 def _restore_multipart(key: StoredKey, upload_id: str, parts: list[tuple[int, str, int]]) -> FakeMultipart:
+    """Create the multipart upload of a version from the number, ETag and size of each part. The parts have no bytes."""
     upload = FakeMultipart(key.name, {}, key.account_id, key.region_name)
     upload.id = upload_id
     for number, etag, size in parts:
@@ -130,7 +131,7 @@ class StoredKeys(_VersionedKeyStore):
         bucket_name: Name of the bucket.
         blobs: Folder for the bytes.
         before_change: Called with this StoredKeys and a name before the versions of that name change.
-        after_create: Called with each new version before it is added.
+        after_create: Called with each new version, after its bytes are written and before it is added to the bucket.
     """
 
     def __init__(

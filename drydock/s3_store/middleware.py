@@ -60,8 +60,7 @@ class S3Middleware:
         if method in READ_METHODS and not transaction.earlier_versions:
             return None
         if status >= "4":
-            # moto adds an object before it refuses the object's tags. The commit below then only deletes files that
-            # nothing needs any more.
+            # moto adds an object before it refuses the object's tags. The commit below deletes the file of this object.
             transaction.undo()
         try:
             self._tables.commit(transaction)
@@ -85,6 +84,7 @@ def find_lock_numbers(environ: dict[str, Any]) -> set[int]:
     """Return the numbers of the locks that a request needs.
 
     They are the locks of the object in its path and of the object that it copies, or all locks if it changes a bucket.
+    A request that only reads a bucket needs none.
     """
     path, is_write = str(environ.get("PATH_INFO", "/")), environ["REQUEST_METHOD"] not in READ_METHODS
     host = environ.get("HTTP_HOST", "")

@@ -35,7 +35,7 @@ TOO_LONG = (
 
 
 class InvalidPresignedRequest(Exception):
-    """A presigned request has expired, is not valid yet, or is malformed.
+    """A presigned request, or the policy of an upload, has expired, is not valid yet, or is malformed.
 
     A retry cannot help, except for a request that is not valid yet.
 
@@ -94,15 +94,14 @@ def check_request(environ: dict[str, Any], now: datetime) -> None:
 
 
 def check_v4_query(query: Mapping[str, str], now: datetime) -> None:
-    """Check the times of a URL that is presigned by Signature Version 4.
+    """Check the times of a URL that is presigned by Signature Version 4. A URL for another service than S3 passes.
 
     Args:
         query: The query parameters, by their names in lower case.
         now: The current time, with a time zone.
 
     Raises:
-        InvalidPresignedRequest: The request has expired, is not valid yet, or its times are malformed. Requests to
-            other services pass.
+        InvalidPresignedRequest: The request has expired, is not valid yet, or its times are malformed.
     """
     # The service is the last but one part of KEY/DATE/REGION/SERVICE/aws4_request.
     if query.get("x-amz-credential", "").split("/")[-2:-1] not in ([], ["s3"]):

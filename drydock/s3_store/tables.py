@@ -1,4 +1,4 @@
-"""Buckets and objects as rows of the store: the changes of a request are committed before it is answered."""
+"""Store buckets and objects as rows: the changes of a request are committed before it is answered."""
 
 import sqlite3
 import threading
@@ -47,7 +47,10 @@ class S3Tables:
 
     @property
     def transaction(self) -> Transaction:
-        """The transaction of the request that this thread answers. Changes outside of a request are not stored."""
+        """The transaction of the request that this thread answers.
+
+        Outside of a request, a new one, which is never committed: such changes are not stored.
+        """
         return getattr(self._thread_data, "transaction", None) or Transaction()
 
     @contextmanager
@@ -139,7 +142,7 @@ class S3Tables:
         self.transaction.created_versions.append(key)
 
     def _find_bucket_change(self, bucket: FakeBucket) -> str | None:
-        """Return a bucket's record if it differs from the stored one, "" for a deleted bucket, None if unchanged."""
+        """Return a bucket's new record, "" if the bucket was deleted, None if the record has not changed."""
         stored_record = self._bucket_records.get(bucket.name, "")
         backend = s3_backends[bucket.account_id][bucket.partition]
         record = _encode_record(bucket) if backend.buckets.get(bucket.name) is bucket else ""

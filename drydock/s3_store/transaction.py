@@ -1,4 +1,4 @@
-"""The changes that one request makes to S3 objects, until they are committed or undone."""
+"""Collect the changes that one request makes to S3 objects and buckets, until they are stored or undone."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -28,7 +28,7 @@ class Transaction:
     buckets: dict[str, FakeBucket] = field(default_factory=dict)
 
     def add_earlier_versions(self, keys: StoredKeys, name: str) -> None:
-        """Remember the versions of a name before its first change. Later changes of the name add nothing."""
+        """Record the versions of a name before its first change. Later changes of the name add nothing."""
         self.earlier_versions.setdefault((keys.bucket_name, name), (keys, list(keys.getlist(name, []))))
 
     def list_differences(self) -> Iterator[tuple[str, str, list[Any], list[Any]]]:
@@ -38,12 +38,12 @@ class Transaction:
             yield bucket, name, _subtract(old_versions, new_versions), _subtract(new_versions, old_versions)
 
     def undo(self) -> None:
-        """Restore the earlier versions of every name."""
+        """Restore the earlier versions of every name. Changes of tags, ACLs and buckets are not undone."""
         for (_, name), (keys, versions) in self.earlier_versions.items():
             keys.restore_versions(name, versions)
 
     def delete_unused_files(self, blobs: BlobFolder) -> None:
-        """Delete the files of versions that the request removed, or created without adding them to a name."""
+        """Delete the files of the versions that the request removed or created and that no object has any more."""
         entries = self.earlier_versions.items()
         current_ids = {id(key) for (_, name), (keys, _) in entries for key in keys.getlist(name, [])}
         all_versions = [*self.created_versions, *(key for _, (_, versions) in entries for key in versions)]

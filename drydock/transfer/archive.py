@@ -1,4 +1,7 @@
-"""Pack models into tar archives reproducibly (equal folders give equal bytes), and unpack source bundles safely."""
+"""Pack folders into tar archives reproducibly (equal folders give equal bytes), and unpack archives safely.
+
+A job's model and output are packed; models and source bundles are unpacked.
+"""
 
 import gzip
 import os
@@ -55,8 +58,8 @@ def unpack(
         max_members: Maximum number of members.
 
     Raises:
-        ValueError: The archive is damaged or too large, or a member is a device or lies outside the folder. A retry
-            cannot help.
+        ValueError: The archive is damaged or too large, or a member is a device or lies outside the folder: a retry
+            cannot help. Or the disk is full: a retry can help. What was unpacked until then stays.
     """
     size = 0
     try:
@@ -71,7 +74,7 @@ def unpack(
 
 
 def merge(folders: Sequence[Path], target: Path) -> list[str]:
-    """Merge the contents of several folders into one. If names are equal, the first folder's file is used.
+    """Merge the contents of several folders into one. If several folders have a name, the first folder's entry is used.
 
     The files are hard links to the originals, if the file system supports that.
 

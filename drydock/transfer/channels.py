@@ -1,4 +1,4 @@
-"""Check input channels, and download the objects of an S3 prefix or a manifest to the files of one host."""
+"""Check input channels, and download one host's share of the objects of an S3 prefix or a manifest."""
 
 import json
 import random
@@ -25,7 +25,7 @@ _PIPE_ONLY_OPTIONS = {
 
 @dataclass(frozen=True)
 class Source:
-    """The source of the objects of a channel or an input.
+    """The objects in S3 of a training job's channel, or of a processing or transform job's input.
 
     Attributes:
         uri: S3 URI of the prefix or the manifest.
@@ -94,7 +94,7 @@ def download_source(
 
     Args:
         object_store: S3.
-        source: Where the objects come from.
+        source: The objects in S3.
         folder: The folder for the files.
         host_number: The host's number, from 0.
         host_count: The number of the job's hosts.
@@ -126,13 +126,13 @@ def download_source(
 
 
 def _list_prefix(object_store: ObjectStore, uri: str) -> dict[str, str]:
-    """Return the file name of each object below a prefix, by the object's URI."""
+    """Map the URI of each object whose key begins with a prefix to its file name."""
     bucket, prefix = split_uri(uri)
     return {f"s3://{bucket}/{key}": build_local_name(key, prefix) for key in object_store.list_etags(uri)}
 
 
 def _read_manifest(object_store: ObjectStore, uri: str) -> dict[str, str]:
-    """Return the file name of each object that a manifest lists, by the object's URI, in the manifest's order.
+    """Map the URI of each object that a manifest lists to its file name, in the manifest's order.
 
     A manifest is a JSON list: [{"prefix": "s3://..."}, "name", ...].
     """

@@ -18,8 +18,8 @@ log = logging.getLogger(__name__)
 
 # S3's limit for a key.
 KEY_MAX_BYTES = 1024
-# A file that a process keeps open for writing, such as a log, is copied if it has not changed for this many seconds.
-# The same rule holds for a file that is shorter than its copy in S3.
+# A file that has not changed for this many seconds is copied although a process has it open for writing, such as a log,
+# or although it is shorter than its copy in S3; but not if both are true.
 QUIET_S = 5.0
 # SageMaker puts marker files with these endings next to a file while it copies the file. It does not copy them.
 MARKER_ENDINGS = (".sagemaker-uploading", ".sagemaker-uploaded")
@@ -102,7 +102,7 @@ class CheckpointSync:
         return len(self._uploads)
 
     def upload_if_due(self) -> None:
-        """Upload what has changed, at most once per interval. Failed requests are not retried before the next upload.
+        """Upload what has changed, at most once per interval. If S3 does not answer, raise without waiting for it.
 
         Raises:
             ClientError: S3 failed. A retry can help: the next call uploads what is missing.
@@ -139,7 +139,7 @@ class CheckpointSync:
     def _upload_changes(
         self, object_store: ObjectStore, opener: Opener, *, deletes_if_files_are_skipped: bool = True
     ) -> None:
-        files, is_complete = self._scan()
+        files, is_scan_complete = self._scan()
         skipped_files = {}
         for name, (path, signature) in files.items():
             if name not in self._uploads or self._uploads[name].signature != signature:
@@ -151,16 +151,17 @@ class CheckpointSync:
                     self._upload_file(object_store, name, stream, signature)
         self._skipped_files = skipped_files
         # If a folder could not be read, the job has not necessarily deleted a file that was not found.
-        if is_complete and (deletes_if_files_are_skipped or not skipped_files):
+        if is_scan_complete and (deletes_if_files_are_skipped or not skipped_files):
             for name in self._uploads.keys() - files.keys():
                 self._delete(object_store, name)
 
     def _copy_stable_file(self, name: str, path: Path, signature: Signature) -> BinaryIO | None:
         """Copy a file that is not being written; return None if it is, or if it may be truncated.
 
-        A file that is shorter than its object in S3 may have been truncated: perhaps a signal ended the job before the
-        job had written the file again. Then `upload_last_changes` skips the file. But the server may notice the end of
-        the job late. So until then, such a file is copied only if it has not changed for QUIET_S seconds.
+        A file that is shorter than its object in S3 may be truncated: the job truncates a file before it writes it
+        again, and a signal may have ended the job in between. Once the server knows that a signal ended the job,
+        `upload_last_changes` skips such a file. Because the server may learn this late, this method copies such a file
+        only if it has not changed for QUIET_S seconds.
         """
         is_quiet = time.time_ns() - signature.modified_ns >= QUIET_S * 1e9
         is_truncated = self._may_be_truncated(name, signature)
@@ -183,7 +184,7 @@ class CheckpointSync:
         return None if was_being_written or self._may_be_truncated(name, signature) else open_regular_file(path)
 
     def _may_be_truncated(self, name: str, signature: Signature) -> bool:
-        """Return whether a file was truncated since its last upload, or is new and empty."""
+        """Return whether a file is shorter than at its last upload (the inode is the same), or is new and empty."""
         if name not in self._uploads:
             return not signature.size_bytes
         upload = self._uploads[name]

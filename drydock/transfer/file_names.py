@@ -11,8 +11,8 @@ PART_MAX_BYTES = 255
 def build_local_name(key: str, prefix: str) -> str:
     """Return the path that SageMaker gives an object below its channel's folder.
 
-    If the prefix names a folder (with or without its slash), the path is relative to that folder. Otherwise,
-    the path is what follows the last slash of the prefix.
+    If the prefix names a folder (with or without its slash), the path is relative to that folder. Otherwise, the path
+    is the part of the key after the last slash of the prefix.
 
     Args:
         key: The object's key.

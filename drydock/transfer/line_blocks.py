@@ -1,4 +1,4 @@
-"""Blocks of lines: many lines of a job's log, compressed, in one row of the store.
+"""Build and read blocks of lines: many lines of a job's log, compressed, in one row of the store.
 
 A script can print millions of lines in a second. A row for each of them would take longer than the script.
 """
@@ -21,7 +21,7 @@ class LineBlock(NamedTuple):
     Attributes:
         timestamp: When they were printed, in milliseconds since 1970.
         line_count: The number of lines, at least 1.
-        byte_count: The number of bytes, without the newline of the last line.
+        byte_count: The number of bytes before compression, without the newline of the last line.
         content: The lines, compressed.
     """
 

@@ -51,7 +51,7 @@ class ObjectStore:
         url: URL of the S3 server.
         account_id: The account that owns the buckets.
         region: The region to sign requests for.
-        retry_s: Seconds for which a request is retried if its error may be temporary; 0 for no retry.
+        retry_s: Seconds for which a request is retried if its error may be temporary; 0: only botocore retries (twice).
     """
 
     def __init__(self, url: str, account_id: str, region: str, retry_s: float) -> None:
@@ -59,7 +59,7 @@ class ObjectStore:
         self._client = get_shared_client(*self._location)
 
     def get_store_without_retries(self) -> "ObjectStore":
-        """Return the same store without retries, for callers that cannot wait."""
+        """Return the same store with `retry_s` 0, for callers that cannot wait for S3. botocore still retries twice."""
         return ObjectStore(*self._location, retry_s=0.0)
 
     def check_bucket(self, uri: str) -> None:
@@ -72,7 +72,7 @@ class ObjectStore:
         self._retry(lambda: self._client.list_objects_v2(Bucket=bucket, MaxKeys=1))
 
     def list_etags(self, uri: str) -> dict[str, str]:
-        """Return the keys that begin with a URI's prefix, in key order, with their ETags; without folder markers.
+        """Return the keys that begin with a URI's prefix, in key order, with their ETags; without keys that end with /.
 
         Raises:
             ClientError: The bucket does not exist, or S3 failed. A retry can help.
@@ -138,7 +138,7 @@ class ObjectStore:
         """Download several objects at the same time, each as `download` does.
 
         Args:
-            files: The path of each file, by the object's URI.
+            files: Maps the URI of each object to the path of its file.
 
         Raises:
             ValueError: An object does not exist. A retry cannot help.
@@ -199,7 +199,7 @@ class ObjectStore:
         self._retry(lambda: self._client.delete_object(Bucket=bucket, Key=key))
 
     def _retry(self, call: Callable[[], T]) -> T:
-        # botocore's own retries are not used: they have a quota for each client, which a series of 503s would use up.
+        # botocore's own retries (`clients`) are not enough: a series of 503s uses up their quota for each client.
         deadline, pause_s = time.monotonic() + self._retry_s, 0.5
         while True:
             try:

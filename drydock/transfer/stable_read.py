@@ -39,7 +39,8 @@ def has_writer(file: BinaryIO) -> bool:
     """
     if not hasattr(fcntl, "F_SETLEASE"):  # only Linux has leases
         return False
-    # A process that opens the file during the lease would cause SIGIO, which ends a server without a handler for it.
+    # If a process opens the file during the lease, the kernel sends SIGIO, which would end this server. SIGURG is used
+    # instead, because it is ignored by default.
     fcntl.fcntl(file, fcntl.F_SETSIG, signal.SIGURG)
     try:
         fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_RDLCK)

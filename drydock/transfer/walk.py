@@ -41,8 +41,7 @@ def walk_folder(folder: Path, on_error: Callable[[OSError], None] | None = None)
 
     Args:
         folder: An existing folder.
-        on_error: Called with the error if a subfolder cannot be read. The subfolder is skipped then. None: the error is
-            raised.
+        on_error: Called with the error if a folder cannot be read. The folder is then skipped. None: raise the error.
     """
     root = folder.resolve()
     for parent, folders, files in os.walk(root, onerror=on_error or _raise_error):

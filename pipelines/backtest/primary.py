@@ -31,9 +31,9 @@ class PrimaryMetric:
     """Name in reports."""
     greater_is_better: bool
     default_drop: float
-    """Default of `drop` of a backtest: how much worse the metric must be before "on drift" trains again."""
+    """How much worse the metric must be before the strategy "on drift" trains again, unless --drop is given."""
     is_relative: bool = False
-    """Whether a drop is a share of the earlier value. True for errors, because they have the unit of the label."""
+    """Whether a drop is divided by the earlier value. True for an error, because it has the unit of the label."""
 
     def measure_rows(self, labels: pd.Series[Any], scores: Any) -> Array:
         """Return one number for each row, from which `compute_from_rows` computes the metric.
@@ -59,11 +59,11 @@ class PrimaryMetric:
         """
         if self.task != "binary":
             return float(np.mean(values)) if len(values) else None
-        is_one = labels.to_numpy(dtype=bool)
-        return None if is_one.all() or not is_one.any() else float(roc_auc_score(is_one, values))
+        is_positive = labels.to_numpy(dtype=bool)
+        return None if is_positive.all() or not is_positive.any() else float(roc_auc_score(is_positive, values))
 
     def compute_drop(self, value: float, earlier_value: float) -> float:
-        """Return by how much a value is worse than an earlier value; below 0 if it is better."""
+        """Return how much worse a value is than an earlier value, as `is_relative` says; below 0 if it is better."""
         drop = earlier_value - value if self.greater_is_better else value - earlier_value
         return drop / earlier_value if self.is_relative and earlier_value else drop
 

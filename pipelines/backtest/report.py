@@ -39,7 +39,7 @@ def write_report(folder: Path, backtest: Backtest) -> Path:
 
 
 def summarize_backtest(backtest: Backtest) -> list[str]:
-    """Summarize the backtest for a terminal: a heading, and one line for each strategy."""
+    """Return lines for a terminal: a heading, and for each strategy the mean metric, number of trainings and cost."""
     span = f"{_format_month(backtest, 0)} to {_format_month(backtest, -1)}"
     rows = sum(month.rows for month in backtest.months)
     heading = f"{backtest.model}, {span}: {len(backtest.months)} month(s), {rows:,} rows."

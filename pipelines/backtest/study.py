@@ -37,7 +37,7 @@ NO_MODEL_HINT = "Backfill its training DAG first, as in docs/how-to/backfills.md
 
 @dataclass(frozen=True)
 class BackfilledModel:
-    """A model version that the backfill registered."""
+    """A model version that has an as_of and the primary metric on its holdout, as those that a backfill registers."""
 
     version: str
     as_of: dt.date
@@ -46,7 +46,7 @@ class BackfilledModel:
     holdout_value: float
     """The primary metric on the holdout."""
     cost_usd: float | None
-    """Cost of the training run in the ledger; None if the ledger has no such run."""
+    """Cost of all jobs of the DAG run that registered the version; None if the ledger has no job of this run."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,9 @@ class Backtest:
 def list_models(
     registry: Registry, name: str, charges: Sequence[Mapping[str, Any]], metric: PrimaryMetric = AUC
 ) -> list[BackfilledModel]:
-    """List the models of a backfill, oldest as_of first. If several versions have the same as_of, list the newest.
+    """List the versions with an as_of and a holdout metric, oldest as_of first; for each as_of only the newest version.
+
+    The versions need not come from a backfill.
 
     Args:
         registry: registry of the model.
@@ -135,7 +137,8 @@ def run_backtest(
     Args:
         name: name of the registered model.
         dataset: dataset of the model.
-        first: the first month begins on this day or later; None: the as_of of the first model.
+        first: the first month begins on this day or later, and not before the as_of of the first model that passed the
+            gate. None: this as_of.
         last: last day; None: the last published day.
         label_delay_days: number of days until a label is known, as in the step `snapshot`.
         drop: how much worse than on the holdout the primary metric must be before the strategy "on drift" trains
@@ -144,7 +147,8 @@ def run_backtest(
 
     Raises:
         SpecError: the partitions of the dataset are months. A retry cannot help.
-        DataError: no model passed the gate, or no month after the first one can be scored. A retry cannot help.
+        DataError: no model passed the gate, or the metric cannot be computed for any month since the first such model.
+            A retry cannot help.
         ServiceError: MLflow does not answer. A retry can help.
     """
     refuse_monthly_partitions(dataset, "the backtest")
@@ -177,7 +181,7 @@ def _make_label_error(dataset: Dataset, metric: PrimaryMetric) -> DataError:
 
 
 def _list_months(lake: Lake, dataset: Dataset, name: str, first: dt.date, last: dt.date | None) -> list[Days]:
-    """List the published months that begin on `first` or later.
+    """List the published months that begin on `first` or later, each up to its last published day.
 
     Raises:
         DataError: no such month is published. A retry cannot help.
@@ -185,8 +189,8 @@ def _list_months(lake: Lake, dataset: Dataset, name: str, first: dt.date, last: 
     spans = list(_split_into_months(lake.count_rows_by_day(dataset.table), first, last))
     if not spans:
         raise DataError(
-            f"{dataset.table} has no day in a month that begins on {first} or later, so {name} cannot score.",
-            "Publish the days after the first model, or choose other days.",
+            f"{dataset.table} has no day in a month that begins on {first} or later, which {name} could score.",
+            "Publish the days after the as_of of the first version that passed the gate, or choose other days.",
         )
     return spans
 
@@ -260,7 +264,7 @@ def build_labelled_rows(dataset: Dataset, rows: Any) -> pd.DataFrame:
 def _score_month(
     dataset: Dataset, frame: pd.DataFrame, days: Days, scorers: Mapping[str, Scorer], label_delay_days: int
 ) -> Month | None:
-    """Compute the primary metric of each model over the month; None if it cannot be computed."""
+    """Compute the primary metric of each model over the month; None if it cannot be computed for any model."""
     metric, labels = PRIMARY_METRICS[dataset.task], frame[dataset.label]
     next_month = (days.first + 31 * DAY).replace(day=1)
     is_known = (

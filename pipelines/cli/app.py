@@ -4,8 +4,8 @@ A field's value comes from its option, else from `--spec`, else from the step's 
 from this section of the project's params.yaml, else from the default. In a project with one dataset, this dataset is
 the default of every step that needs one. Log lines go to stderr, the Result as JSON to `--out`. Without `--out` it goes
 to stdout, but a stage of `dvc repro` does not write it to a terminal. Exit codes: 0 done; 2 the request or the data is
-wrong; 75 try again; any other code is a bug, and its traceback is written. With LEEWAY_DEBUG=1, the traceback of any
-error is written.
+wrong; 75 try again; 130 and 143 a signal ended the command; any other code is a bug, and its traceback is written. With
+LEEWAY_DEBUG=1, the traceback of any error is written.
 """
 
 from __future__ import annotations
@@ -57,11 +57,13 @@ GROUPS = (
     "registry",
     "tune",
 )
-"""Groups of commands for people, each in the module cli/NAME.py. `tune` is a step, too: it runs without a command."""
+"""Groups of commands for people, each in the module or package cli/NAME. `tune` is also a step, which runs if none of
+the group's commands is named."""
 COMMANDS = ("check", "metrics", "new", "plan", "serve", "skew_history", "status")
 """Single commands for people, each the function `run_command` of the module cli/commands/NAME.py."""
 POSITIONAL = "positional"
-"""Name of the parameter for the field that may be given without an option's name; `Spec.argument` names the field."""
+"""Name of the parameter for a step's positional argument, such as `reproduce flights@3`. Its value is that of the field
+that `Spec.argument` names."""
 COMMON_OPTIONS = {
     "spec": (str, typer.Option("--spec", metavar="FILE", help="YAML or JSON file with the fields; - for stdin.")),
     "out": (str, typer.Option("--out", metavar="FILE", help="File for the result (default: stdout).")),
@@ -168,7 +170,7 @@ def _build_command(step: str) -> Callable[..., None]:
 
 
 def _run_step(step: str, spec_file: str, out: str, options: dict[str, str]) -> None:
-    """Run the step and write its result; after an error, write the report instead and exit with the error's code."""
+    """Run the step and write its result; after an error, write an error report to `out`, and exit with its code."""
     try:
         fields = load_spec_class(step).model_fields
         option_values = {name: parse_value(name, value, fields[name]) for name, value in options.items()}
@@ -180,7 +182,7 @@ def _run_step(step: str, spec_file: str, out: str, options: dict[str, str]) -> N
             with redirect_stdout(sys.stderr):  # stdout is for the result, and MLflow prints there
                 result = load_run_function(step)(request)
             attributes.update(describe_result(result))
-        # The log of a stage of `dvc repro` tells a person enough. A pipe or a file still gets the result.
+        # In a stage of `dvc repro`, a terminal shows only the log. A pipe or a file still gets the result.
         if out or not (os.environ.get("DVC_STAGE") and sys.stdout.isatty()):
             _write(out, result.model_dump_json(indent=2))
     except KeyboardInterrupt:
@@ -205,9 +207,9 @@ def _read_spec(spec_file: str) -> dict[str, Any]:
 
 
 def _exit_with_error(error: Exception, out: str) -> NoReturn:
-    """Write the error to stderr on one line, and its report instead of the result; exit with the error's code.
+    """Write the error to stderr on one line, and an error report to the file `out`; exit with the error's code.
 
-    For a bug, the traceback comes before that line, because it shows which code to correct.
+    Without `out`, no report is written. For a bug, the traceback comes before the line, to show which code is wrong.
     """
     leeway_error = translate_error(error)
     is_bug = leeway_error is not error and leeway_error.exit_code == BUG_EXIT_CODE
@@ -243,7 +245,7 @@ def _format_schema(step: str) -> str:
 
 
 def _check_version(arguments: Sequence[str]) -> None:
-    """Refuse the request of an operator of another version of Leeway, whose Specs may have other fields or meanings."""
+    """End with an error if the operator that started this step has another version of Leeway, with other Specs."""
     operators_version = os.environ.pop("LEEWAY_OPERATORS_VERSION", __version__)
     if operators_version == __version__:
         return

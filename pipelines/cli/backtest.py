@@ -25,7 +25,12 @@ def write_report(
     model: Annotated[str, typer.Option(help="Registered model.")],
     first: Annotated[
         str,
-        typer.Option("--from", metavar="YYYY-MM-DD", help="First day to compare (default: as_of of the first model)."),
+        typer.Option(
+            "--from",
+            metavar="YYYY-MM-DD",
+            help="Compare the months that begin on this day or later (default: the as_of of the first version that "
+            "passed the gate).",
+        ),
     ] = "",
     last: Annotated[
         str, typer.Option("--to", metavar="YYYY-MM-DD", help="Last day to compare (default: the last published day).")
@@ -45,7 +50,11 @@ def write_report(
         ),
     ] = None,
 ) -> None:
-    """Compare retraining monthly, never, and on drift. Write quality and cost of each strategy as PNG and HTML page."""
+    """Compare retraining monthly, never, and on drift. Write the metric of each strategy by month, and its cost.
+
+    The files are an HTML page, and its chart as PNG. The versions are those that a backfill of the training DAG, or any
+    other training with an as_of, registered.
+    """
     begin, end = parse_days(first, last)
     from pipelines.backtest import report as backtest_report
     from pipelines.backtest.study import run_backtest

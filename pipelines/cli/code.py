@@ -22,8 +22,8 @@ def _keep_subcommand() -> None:
 def lock_version() -> None:
     """Write leeway.lock: the version of the installed Leeway, and a digest of its code.
 
-    A stage of the project's dvc.yaml runs this command. The other stages depend on the file, so DVC
-    computes them again after Leeway was upgraded or changed.
+    A stage of the project's dvc.yaml runs this command. The other stages depend on the file, so DVC runs them again
+    after Leeway was upgraded or changed.
     """
     if has_own_code(settings().project):
         message = f"{settings().project} has its own copy of Leeway's code, and its stages depend on these files."

@@ -1,4 +1,4 @@
-"""`python -m pipelines calculate checkpoints`: how often to save, and what other intervals cost."""
+"""`python -m pipelines calculate checkpoints`: how often a training saves, and the overhead of other intervals."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from pipelines.planning.sizes import require_positive
 
 @dataclass(frozen=True, kw_only=True)
 class CheckpointsRequest:
-    """The options of the command."""
+    """The options of the command. An option in `needs` has an effect only with one of the options after it."""
 
     needs: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "write_gb_s": ("params",),
@@ -32,19 +32,19 @@ class CheckpointsRequest:
         "optimizer": ("params",),
     }
     save_s: Annotated[float | None, typer.Option(help="Seconds that the training pauses for a save.")] = None
-    params: Annotated[float | None, typer.Option(help="Parameters that are trained, in place of --save-s.")] = None
+    params: Annotated[float | None, typer.Option(help="Number of trained parameters, in place of --save-s.")] = None
     write_gb_s: Annotated[float | None, typer.Option(help="Throughput of the saves, GB/s, with --params.")] = None
     precision: Annotated[str, typer.Option(help="With --params: fp32, mixed or bf16.")] = "mixed"
     optimizer: Annotated[str, typer.Option(help="With --params: sgd, momentum, adam or adam8bit.")] = "adam"
     rate: RateOption = ""
     month_share: MonthShareOption = ""
-    instances: Annotated[int, typer.Option(help="Number of instances: each can interrupt the job.")] = 1
+    instances: Annotated[int, typer.Option(help="Number of instances. If one is interrupted, the job is.")] = 1
     work_h: Annotated[float, typer.Option(help="Hours of the training without interruptions.")] = 24
     restart_s: RestartOption = 300
 
 
 def calculate_checkpoints(request: CheckpointsRequest) -> Report:
-    """Calculate how often to save a checkpoint: Young's and Daly's optimum, and the overhead of every 15 to 30 minutes.
+    """Calculate how often to save a checkpoint: Young's and Daly's optimum, and the overhead every 15 and 30 minutes.
 
     Example: python -m pipelines calculate checkpoints --save-s 60 --interruptions-per-h 0.05 --instances 4
     """

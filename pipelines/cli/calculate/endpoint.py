@@ -1,4 +1,4 @@
-"""`python -m pipelines calculate endpoint`: instances for a latency, batches, and the cheapest way to answer."""
+"""`python -m pipelines calculate endpoint`: instances for a latency, the largest batch, and the cheapest mode."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ FORMULAS_OF_MODES = {
     "async": "async_usd",
     "batch": "batch_usd",
 }
-"""Maps each way to answer requests to the name of its formula for the cost of a month."""
+"""Maps each mode (way to answer requests) to the name of its formula for the cost of a month."""
 DEFAULT_MEMORY_GB = 2.0
 """Memory of a serverless endpoint without --memory-gb."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class EndpointRequest:
-    """The options of the command."""
+    """The options of the command. An option in `needs` has an effect only with one of the options after it."""
 
     needs: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "usd_per_h": ("requests_per_month",),
@@ -40,35 +40,38 @@ class EndpointRequest:
     }
     requests_per_s: Annotated[float, typer.Option(help="Mean requests in a second, in the busiest minutes.")]
     service_s: Annotated[float, typer.Option(help="Mean seconds of a request on a free worker.")]
-    latency_s: Annotated[float, typer.Option(help="Longest latency of the percentile, seconds.")]
-    percentile: Annotated[float, typer.Option(help="0.99 is the 99th percentile.")] = 0.99
-    workers: Annotated[int, typer.Option(help="Requests that an instance answers at once.")] = 1
+    latency_s: Annotated[float, typer.Option(help="Highest latency at --percentile that is allowed, seconds.")]
+    percentile: Annotated[float, typer.Option(help="Percentile of the latency: 0.99 is the 99th.")] = 0.99
+    workers: Annotated[int, typer.Option(help="Requests that an instance answers at the same time.")] = 1
     varying: Annotated[
         bool,
         typer.Option(
-            "--varying", help="Times of requests vary as exponential ones do; by default, they are nearly equal."
+            "--varying", help="The times of requests are exponentially distributed; by default, nearly equal."
         ),
     ] = False
-    most_use: Annotated[float, typer.Option(help="Largest share of busy workers.")] = 0.8
+    most_use: Annotated[float, typer.Option(help="Largest utilization: share of the workers that are busy.")] = 0.8
     fixed_s: Annotated[
-        float | None, typer.Option(help="Seconds that a batch of any size takes: also choose the largest batch.")
+        float | None, typer.Option(help="Fixed time of a batch, seconds. With it, the largest batch is also computed.")
     ] = None
     usd_per_h: Annotated[float | None, typer.Option(help="Price of an instance, USD an hour.")] = None
     requests_per_month: Annotated[
-        float | None, typer.Option(help="With the price: compare real-time, serverless, asynchronous and batch.")
+        float | None, typer.Option(help="Compare the cost of real-time, serverless, asynchronous and batch.")
     ] = None
-    serverless_usd: Annotated[float, typer.Option(help="Serverless, USD per GB-second; 0: none.")] = 2e-5
+    serverless_usd: Annotated[float, typer.Option(help="Serverless price, USD per GB-second; 0: not compared.")] = 2e-5
     memory_gb: Annotated[float | None, typer.Option(help="Memory of a serverless endpoint, GB (default: 2).")] = None
-    bursts: Annotated[float, typer.Option(help="Times in a month that an asynchronous endpoint starts.")] = 730
+    bursts: Annotated[float, typer.Option(help="Starts of an asynchronous endpoint in a month.")] = 730
     runs: Annotated[float, typer.Option(help="Batch jobs in a month.")] = 30
-    start_s: Annotated[float, typer.Option(help="Seconds until an instance answers: a guess.")] = 300
+    start_s: Annotated[float, typer.Option(help="Seconds until a new instance answers; the default is a guess.")] = 300
     idle_s: Annotated[
-        float, typer.Option(help="Seconds until an asynchronous endpoint without requests scales to zero: a guess.")
+        float,
+        typer.Option(
+            help="Seconds until an asynchronous endpoint without requests scales to zero; the default is a guess."
+        ),
     ] = 600
 
 
 def calculate_endpoint(request: EndpointRequest) -> Report:
-    """Calculate the instances of an endpoint for a latency, and from how many requests real-time is cheaper.
+    """Calculate the instances of an endpoint for a latency; with --requests-per-month, the monthly cost of each mode.
 
     Example: python -m pipelines calculate endpoint --requests-per-s 20 --service-s 0.1 --latency-s 0.5
     --usd-per-h 0.23 --requests-per-month 1e6
@@ -83,10 +86,10 @@ def calculate_endpoint(request: EndpointRequest) -> Report:
     report.add(f"latency, percentile {100 * request.percentile:g}", size.latency_s, "s", formula)
     report.add("requests in the endpoint", size.concurrency, unit="", formula="concurrency")
     service_times = (
-        "times of requests that vary as exponential ones do"
+        "exponentially distributed times of requests"
         if request.varying
-        else "nearly equal times of requests; the wait is that of times that vary, an upper estimate. If they do vary, "
-        "add --varying"
+        else "nearly equal times of requests. The wait is computed for exponentially distributed times, so it is an "
+        "upper estimate. If the times vary, add --varying"
     )
     report.notes.append(f"Assumed: independent requests, and {service_times}.")
     if request.fixed_s is not None:
@@ -142,12 +145,12 @@ def _require_consistent_load(requests: float, requests_per_s: float) -> None:
         raise SpecError(
             f"requests_per_month must be at most {max_requests:.4g}, not {requests:g}: a month has "
             f"{pricing.MONTH_S:,.0f} s, with at most {requests_per_s:g} requests each.",
-            "Correct one of both.",
+            "Correct one of the two numbers.",
         )
 
 
 def _add_break_evens(report: Report, instances: int, traffic: pricing.Traffic, prices: pricing.Prices) -> None:
-    """Add the load from which a real-time endpoint costs no more than each other mode."""
+    """Add the requests, bursts or jobs of a month from which real-time costs no more than each other mode."""
     break_evens = {
         "requests": ("serverless", pricing.find_serverless_break_even(instances, traffic.service_s, prices)),
         "bursts": ("async", pricing.find_async_break_even(instances, traffic, prices)),

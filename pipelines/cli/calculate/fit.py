@@ -1,4 +1,4 @@
-"""Say in sentences whether something fits into the memory of a GPU, and what would make it fit."""
+"""Describe whether a training or an inference fits into the memory of a GPU, and what would make it fit."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def describe_fit(needed_gb: float, available_gb: float, parts: str = "") -> str:
     Args:
         needed_gb: memory that is needed, GB.
         available_gb: memory of a GPU that is available, GB.
-        parts: parts whose memory `needed_gb` is, as a plural noun such as "The weights"; empty: all parts.
+        parts: what `needed_gb` counts, as a plural noun such as "The weights"; empty: everything.
     """
     does_fit = needed_gb <= available_gb
     if parts:

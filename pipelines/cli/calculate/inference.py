@@ -27,7 +27,7 @@ from pipelines.planning.sizes import DecoderSize
 
 @dataclass(frozen=True, kw_only=True)
 class InferenceRequest:
-    """The options of the command."""
+    """The options of the command. An option in `needs` has an effect only with one of the options after it."""
 
     needs: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "sequence": ("model",),
@@ -40,10 +40,12 @@ class InferenceRequest:
     params: ParamsOption = None
     sequence: SequenceOption = 4096
     batch: BatchOption = 1
-    precision: Annotated[str, typer.Option(help="Weights: fp32, bf16, fp16, int8 or int4.")] = "bf16"
-    cache: Annotated[str, typer.Option(help="Keys and values of the cache: the same names.")] = "bf16"
+    precision: Annotated[str, typer.Option(help="Precision of the weights: fp32, bf16, fp16, int8 or int4.")] = "bf16"
+    cache: Annotated[str, typer.Option(help="Precision of the KV cache; same choices as --precision.")] = "bf16"
     gpus: Annotated[int, typer.Option(help="GPUs that share the model (tensor parallelism).")] = 1
-    prefill: Annotated[int, typer.Option(help="Tokens of prompts computed at once; 0 for a whole sequence.")] = 0
+    prefill: Annotated[
+        int, typer.Option(help="Tokens of prompts that are computed at once (chunked prefill); 0: a whole sequence.")
+    ] = 0
     gpu_gb: GpuMemoryOption = None
     reserve_gb: ReserveOption = RESERVE_GB
 

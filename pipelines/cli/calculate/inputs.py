@@ -36,7 +36,7 @@ StageOption = Annotated[int, typer.Option("--stage", help="ZeRO stage, 0 (DDP) t
 RateOption = Annotated[
     str,
     typer.Option(
-        "--interruptions-per-h", metavar="RANGE", help="Interruptions of an instance in an hour: 0.01, or 0.001..0.01."
+        "--interruptions-per-h", metavar="RANGE", help="Interruptions of an instance per hour: 0.01, or 0.001..0.01."
     ),
 ]
 MonthShareOption = Annotated[
@@ -50,7 +50,7 @@ MonthShareOption = Annotated[
 ]
 RestartOption = Annotated[float, typer.Option("--restart-s", help="Billed duration of a restart, seconds.")]
 LIMITS_HINT = "Write 0.4, or 0.3..0.5."
-"""How to write a value that `parse_limits` refused."""
+"""Hint of an error: how to write a number or a range."""
 
 
 def choose_model(model: str, params: float | None) -> tuple[DecoderSize | None, float]:

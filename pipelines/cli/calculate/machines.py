@@ -1,4 +1,4 @@
-"""`python -m pipelines calculate machines`: machines of one's own against the cloud."""
+"""`python -m pipelines calculate machines`: compare the cost of machines of one's own with that of the cloud."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ class MachinesRequest:
 
     price_usd: Annotated[float, typer.Option(help="Price of a machine, with network and installation, USD.")]
     power_kw: Annotated[float, typer.Option(help="Power of a machine in use, kW.")]
-    cloud_usd_per_h: Annotated[float, typer.Option(help="Price of the instances that do the same, USD an hour.")]
+    cloud_usd_per_h: Annotated[float, typer.Option(help="Price of cloud instances that do the same work, USD an hour.")]
     use: Annotated[float, typer.Option(help="Utilization: share of the hours in which it computes.")] = 0.5
     lifetime_months: Annotated[float, typer.Option(help="Months until it is replaced.")] = 48
     idle_kw: Annotated[float, typer.Option(help="Its power when it is not used, kW.")] = 0
-    pue: Annotated[float, typer.Option(help="Power of the building / that of its machines.")] = 1.5
-    usd_per_kwh: Annotated[float, typer.Option(help="Price of electricity, USD.")] = 0.15
+    pue: Annotated[float, typer.Option(help="Power usage effectiveness: power of the building / its machines.")] = 1.5
+    usd_per_kwh: Annotated[float, typer.Option(help="Price of electricity, USD per kWh.")] = 0.15
     staff_usd_month: Annotated[float, typer.Option(help="Share of salaries, USD a month.")] = 0
     hosting_usd_month: Annotated[float, typer.Option(help="Rent, network and maintenance, USD a month.")] = 0
     resale_usd: Annotated[float, typer.Option(help="Resale price at the end of its lifetime, USD.")] = 0
@@ -63,7 +63,7 @@ def calculate_machines(request: MachinesRequest) -> Report:
 
 def _describe_payback(payback: float | None, lifetime: float) -> str:
     if payback is None:
-        return "It never pays: its running costs are not less than the cloud."
+        return "It never pays off: its running costs are not less than the cost of the cloud."
     if payback > lifetime:
-        return f"It does not pay within its lifetime of {format_number(lifetime)} months."
-    return f"It pays after {format_number(payback)} of its {format_number(lifetime)} months."
+        return f"It does not pay off within its lifetime of {format_number(lifetime)} months."
+    return f"It pays off after {format_number(payback)} of its {format_number(lifetime)} months."

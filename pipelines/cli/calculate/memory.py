@@ -40,7 +40,7 @@ PARTS = (*STATES, "activations", "working", "gathered")
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryRequest:
-    """The options of the command."""
+    """The options of the command. An option in `needs` has an effect only with one of the options after it."""
 
     needs: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "sequence": ("model",),
@@ -58,7 +58,7 @@ class MemoryRequest:
     sequence: SequenceOption = 2048
     batch: BatchOption = 1
     precision: Annotated[
-        str, typer.Option(help="Weights that are trained: fp32, mixed or bf16; the computation has 16 bits.")
+        str, typer.Option(help="Precision of the trained weights: fp32, mixed or bf16. Computations use 16 bits.")
     ] = "mixed"
     optimizer: Annotated[str, typer.Option(help="sgd, momentum, adam or adam8bit.")] = "adam"
     rank: RankOption = 0
@@ -94,7 +94,7 @@ def calculate_memory(request: MemoryRequest) -> Report:
     report.notes.append("Activations are not counted: give --model.")
     if request.gpu_gb is not None:
         available_gb = compute_available_gb(request.gpu_gb, request.reserve_gb)
-        report.notes.append(describe_fit(memory.total / 1e9, available_gb, "Weights, gradients and states"))
+        report.notes.append(describe_fit(memory.total / 1e9, available_gb, "Weights, gradients and optimizer states"))
     return report
 
 

@@ -37,7 +37,7 @@ class Report:
     Attributes:
         title: title of the table.
         figures: the figures.
-        notes: sentences about what follows from the figures, and about what they do not count.
+        notes: sentences that explain the figures, and say what is not counted.
     """
 
     title: str

@@ -24,9 +24,11 @@ class StorageRequest:
     batch: Annotated[float, typer.Option(help="Samples of a step on one GPU.")]
     sample_kb: Annotated[float, typer.Option(help="Mean size of a sample as it is stored, kB of 1,000 bytes.")]
     step_s: Annotated[float, typer.Option(help="Seconds of a step that never waits for data.")]
-    use: Annotated[float, typer.Option(help="Share of its time that a GPU shall compute.")] = 1.0
+    use: Annotated[float, typer.Option(help="Share of the time in which a GPU should compute.")] = 1.0
     available_gb_s: Annotated[float | None, typer.Option(help="Throughput that the storage has, GB/s.")] = None
-    data_gb: Annotated[float | None, typer.Option(help="All data, GB: for the time of a download before.")] = None
+    data_gb: Annotated[
+        float | None, typer.Option(help="Size of all data, GB, to estimate a download before the training.")
+    ] = None
 
 
 def calculate_storage(request: StorageRequest) -> Report:
@@ -35,10 +37,10 @@ def calculate_storage(request: StorageRequest) -> Report:
     Example: python -m pipelines calculate storage --gpus 8 --batch 7 --sample-kb 146600 --step-s 0.323 --use 0.9
     """
     report = Report("Storage")
-    sizes = (request.gpus, request.batch, request.sample_kb * 1e3, request.step_s)
-    report.add("throughput", compute_needed_throughput_gb_s(*sizes, request.use), "GB/s", "needed_throughput")
+    inputs = (request.gpus, request.batch, request.sample_kb * 1e3, request.step_s)
+    report.add("throughput", compute_needed_throughput_gb_s(*inputs, request.use), "GB/s", "needed_throughput")
     if request.available_gb_s is not None:
-        share = compute_data_wait_share(compute_needed_throughput_gb_s(*sizes), request.available_gb_s)
+        share = compute_data_wait_share(compute_needed_throughput_gb_s(*inputs), request.available_gb_s)
         report.add("wait for data", share, "share of the time", "data_wait")
     if request.data_gb is not None:
         if request.available_gb_s is None:

@@ -54,7 +54,7 @@ GRADIENT_BYTES = 2
 
 @dataclass(frozen=True, kw_only=True)
 class TimeRequest:
-    """The options of the command."""
+    """The options of the command. `needs`: the first option has an effect only with one of the others."""
 
     needs: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "network_gbit": ("instances",),
@@ -106,7 +106,7 @@ class TimeRequest:
     ] = None
     restart_s: RestartOption = 300
     wait_s: Annotated[float, typer.Option(help="Seconds from an interruption to new instances; not charged.")] = 600
-    saving: Annotated[float | None, typer.Option(help="Saving of a savings plan: 0.3 is 30 %.")] = None
+    saving: Annotated[float | None, typer.Option(help="Discount of a savings plan: 0.3 is 30 %.")] = None
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ class _Training:
         steps: number of steps.
         compute_step: function that returns the time of a step, given the MFU.
         save_s: seconds that the training pauses for a save.
-        save_share: duration of a save as a share of the interval between two saves; 0 if no interval is given.
+        save_share: `save_s` as a share of --interval-s; 0 without this option.
     """
 
     steps: float
@@ -130,7 +130,7 @@ class _Training:
         return self.steps * self.compute_step(mfu).total_s / 3600
 
     def compute_hours_with_saves(self, mfu: float) -> float:
-        """Return the hours with saves in the given interval, without interruptions."""
+        """Return the hours with a save after each --interval-s, without interruptions."""
         return self.compute_hours(mfu) * (1 + self.save_share)
 
 

@@ -19,7 +19,7 @@ def run_command(
     known_before: Annotated[
         str,
         typer.Option(
-            help="Features that are known when the prediction is made, although one of them alone predicts the label; "
+            help="Features that alone predict the label, but are known when the prediction is made; "
             "separated by commas."
         ),
     ] = "",

@@ -1,4 +1,4 @@
-"""`python -m pipelines metrics`: describe the state of every model as metrics of Prometheus."""
+"""`python -m pipelines metrics`: print or serve the state of every model as metrics for Prometheus."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ def run_command(
     ] = None,
     port: Annotated[
         int | None,
-        typer.Option(min=0, max=65535, help="Serve them over HTTP on this port; 0: a free one (default: print them)."),
+        typer.Option(
+            min=0, max=65535, help="Serve the metrics over HTTP on this port; 0: a free one (default: print them)."
+        ),
     ] = None,
     host: Annotated[
         str | None,
@@ -37,7 +39,7 @@ def run_command(
         typer.Option("--interval", min=1, help="Seconds between two readings of the lake (default: 60)."),
     ] = None,
 ) -> None:
-    """Print the state of each model, and key figures, as metrics in Prometheus' format, or serve them until SIGTERM.
+    """Print the state of each model, and key figures of costs, in Prometheus' format; or serve them until SIGTERM.
 
     The command reads only the lake: MLflow and AWS need not be reachable.
     """
@@ -50,13 +52,13 @@ def run_command(
         _serve(collector, host or "127.0.0.1", port, interval_s or 60)
         return
     if host or interval_s:
-        raise SpecError("--host and --interval are for a server.", "Give its --port, too.")
+        raise SpecError("--host and --interval have no effect without --port.", "Give --port, too.")
     collector.refresh()
     sys.stdout.write(format_metrics(collector))
 
 
 def _make_cost_collector(lake: CachedLake) -> CostCollector:
-    """Return the collector of the costs, with the targets of params.yaml."""
+    """Return the collector of the costs, with the targets in section key_figures of params.yaml."""
     from pipelines.costs.figures.targets import Targets
     from pipelines.status.metrics.costs import CostCollector
 

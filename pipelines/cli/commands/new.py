@@ -34,7 +34,7 @@ FormatsOption = Annotated[
     list[str] | None, typer.Option(help="Format of the times, such as %d.%m.%Y. Repeat the option for each format.")
 ]
 ZoneOption = Annotated[str, typer.Option(help="Time zone of times without an offset.")]
-KeyOption = Annotated[str, typer.Option(help="Columns that identify a row of a day, separated by commas.")]
+KeyOption = Annotated[str, typer.Option(help="Columns that identify a row within its day, separated by commas.")]
 KnownLaterOption = Annotated[
     str, typer.Option(help="Columns that are not known when the prediction is made, separated by commas.")
 ]
@@ -46,11 +46,13 @@ KnownBeforeOption = Annotated[
 ]
 DelayOption = Annotated[int, typer.Option(help="Days until the label of a day is known.", min=0, max=366)]
 ScheduleOption = Annotated[str, typer.Option(metavar="HH:MM", help="Time of day at which a day is ingested, UTC.")]
-FirstDayOption = Annotated[str, typer.Option("--first", metavar="YYYY-MM-DD", help="First day of an HTTP API.")]
+FirstDayOption = Annotated[
+    str, typer.Option("--first", metavar="YYYY-MM-DD", help="First day to read from an HTTP API.")
+]
 UpdateOption = Annotated[
     bool, typer.Option("--update", help="Update the files of the model NAME to the templates of this Leeway.")
 ]
-LastDayOption = Annotated[str, typer.Option("--last", metavar="YYYY-MM-DD", help="Last day of an HTTP API.")]
+LastDayOption = Annotated[str, typer.Option("--last", metavar="YYYY-MM-DD", help="Last day to read from an HTTP API.")]
 
 
 def run_command(
@@ -99,8 +101,8 @@ def _update(request: Request, *, as_json: bool) -> None:
     """Update the files of a model to the templates of this Leeway, and write which files changed."""
     from pipelines.scaffold.updating import update
 
-    if request != type(request)(request.name):  # another option was given, too
-        message = "--update takes no other option, because it uses the options that `new` recorded."
+    if request != type(request)(request.name):  # another option than --json was given, too
+        message = "--update takes no other option than --json, because it uses the options that `new` recorded."
         raise SpecError(message, "Leave the others out, and edit the files instead.")
     result = update(request.name, settings().project)
     if as_json:
@@ -109,7 +111,8 @@ def _update(request: Request, *, as_json: bool) -> None:
         for path in result.changed_files:
             write_line(f"{'conflict' if path in result.conflicts else 'updated'}: {path}")
         write_line(
-            f"{len(result.changed_files)} files were updated. Before, Leeway {result.old_version} had written them."
+            f"{len(result.changed_files)} file(s) were updated. Their earlier templates were those of Leeway "
+            f"{result.old_version}."
         )
     if result.conflicts:
         message = f"{', '.join(result.conflicts)}: you and the templates changed the same lines."
@@ -133,7 +136,10 @@ def _split(text: str) -> tuple[str, ...]:
 
 
 def _ask_person(option: Option, reason: str, choices: Sequence[str]) -> str:
-    """Ask a person at the terminal until the answer is one of the choices; accept any text if there are no choices."""
+    """Ask a person at the terminal until the answer is one or several of the choices, separated by commas.
+
+    If there are no choices, accept any text. The caller checks whether several are allowed.
+    """
     write_line(reason)
     if choices:
         write_line(f"One of: {', '.join(choices)}")

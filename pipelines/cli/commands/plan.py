@@ -1,4 +1,4 @@
-"""`python -m pipelines plan`: which instances to train on, and their cost and time, before anything is started."""
+"""`python -m pipelines plan`: recommend instances for a training, with their time and cost. Nothing is started."""
 
 from __future__ import annotations
 
@@ -39,14 +39,15 @@ DataSizeOption = Annotated[
         help="With --like: size of the training data, such as 3GiB or 500MB (default: that of the newest past job).",
     ),
 ]
-PlannedModelOption = Annotated[str, typer.Option(help="Model that is planned; its past jobs correct the prediction.")]
+PlannedModelOption = Annotated[str, typer.Option(help="Model to train; its past jobs correct the prediction.")]
 DeadlineOption = Annotated[str, typer.Option(help="Deadline: 90m, 24h, 3d, or a day or a time in UTC.")]
-BudgetOption = Annotated[str, typer.Option(metavar="USD", help="Highest cost.")]
+BudgetOption = Annotated[str, typer.Option(metavar="USD", help="Highest cost of the training.")]
 PlanRegionsOption = Annotated[
     list[str] | None, typer.Option("--regions", help="AWS regions, separated by commas (default: AWS_REGION).")
 ]
 AllowOption = Annotated[
-    list[str] | None, typer.Option(help="Instance types or patterns such as ml.g5.*, separated by commas.")
+    list[str] | None,
+    typer.Option(help="Consider only these instance types, or patterns such as ml.g5.*; separated by commas."),
 ]
 MaxInstancesOption = Annotated[int | None, typer.Option(help="Largest number of instances (default: 8).")]
 PlanDayOption = Annotated[
@@ -85,7 +86,7 @@ def run_command(
     Nothing is started. If a number is not known, the output says so: for example, the saving by spot without past jobs.
     """
     refuse_empty_options(context)
-    _check_targets(png, html)
+    _check_output_paths(png, html)
     day, now = parse_day("--as-of", as_of) if as_of else None, dt.datetime.now(dt.UTC)
     values = {
         "parameters": _parse_number("--params", params),
@@ -100,7 +101,7 @@ def run_command(
     _write_outputs(recommendation, png, html, as_json, now.date())
 
 
-def _check_targets(png: str, html: str) -> None:
+def _check_output_paths(png: str, html: str) -> None:
     """Check the paths of the chart and the page, before the plan is made.
 
     Raises:

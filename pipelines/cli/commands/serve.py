@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from pipelines.serving.served_model import ServedModel
 
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive"}
-"""Environment variables that limit the models' libraries to one thread, unless the variables are set already. With more
-threads, requests with few rows take longer."""
+"""Environment variables that limit the models' libraries to one thread. A variable that is set already is not changed.
+With more threads, requests with few rows take longer."""
 
 
 def run_command(
@@ -47,8 +47,9 @@ def run_command(
 ) -> None:
     """Serve a registered version: GET /ping, and POST /invocations with raw rows of its dataset.
 
-    The features are computed by the code that was stored when the version was registered. SIGTERM ends the server after
-    the requests in progress. Exit code 75: the port is in use, or MLflow does not answer.
+    Features are computed by the SQL that was compiled when the version was registered. For a version without it, the
+    dataset's present code is compiled. SIGTERM ends the server after the requests in progress. Exit code 75: the port
+    is in use, or MLflow or the lake's catalog does not answer.
     """
     _limit_threads()
     create_home()
@@ -59,7 +60,7 @@ def run_command(
     from pipelines.serving.served_model import open_model
     from pipelines.serving.server import bind, serve
 
-    load_dataset = _choose_dataset(model, dataset)
+    load_dataset = _make_dataset_loader(model, dataset)
     with bind(host, port) as listener, ExitStack() as models:
         with redirect_stdout(sys.stderr):  # MLflow prints to stdout
             folder = Path(record) if record else None
@@ -68,8 +69,11 @@ def run_command(
         serve(build_app(served_model), listener, lambda: _report_start(served_model, host, listener.getsockname()[1]))
 
 
-def _choose_dataset(model: str, dataset: str) -> Callable[[], Dataset]:
-    """Return a function that loads the dataset, for a version that needs it. A wrong name is refused at once."""
+def _make_dataset_loader(model: str, dataset: str) -> Callable[[], Dataset]:
+    """Return a function that loads the dataset: only a version without compiled features needs it.
+
+    A wrong name in --dataset is refused at once.
+    """
     load_dataset = partial(find_dataset_of_model, model, dataset)
     if dataset:
         load_dataset()

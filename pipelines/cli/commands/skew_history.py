@@ -1,4 +1,4 @@
-"""`python -m pipelines skew_history MODEL`: list the comparisons of requests with the lake."""
+"""`python -m pipelines skew_history MODEL`: list the stored comparisons of requests with the lake."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ def run_command(
     dataset: DatasetOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """List the comparisons of requests with the lake, oldest partition first: outcome, rows, and what differs."""
+    """List what the step `skew` found, oldest partition first: the outcome, and the features and scores that differ.
+
+    "rows" are rows of requests that the lake has, "unmatched" those that it does not have.
+    """
     begin, end = parse_days(first, last)
     from pipelines.lake import Lake
     from pipelines.serving.skew.results_table import read_history

@@ -35,7 +35,7 @@ def run_command(
         bool,
         typer.Option(
             "--watch",
-            help="Write the documents, and again after each change while the page is in use, until SIGTERM.",
+            help="Write the documents now, and after each change while somebody visits the page, until SIGTERM.",
         ),
     ] = False,
     interval_s: Annotated[
@@ -103,7 +103,7 @@ def list_models(models: Sequence[str] | None) -> Sequence[str]:
     """Return `models`, or all models of the project if none is given.
 
     Raises:
-        SpecError: no model is named, and the project has none. A retry cannot help.
+        SpecError: no model is named, and the project has no models/NAME/params.yaml. A retry cannot help.
     """
     if names := models or params.list_model_names(settings().project):
         return names
@@ -146,7 +146,7 @@ def _format_history(summary: ModelSummary) -> tuple[str, ...]:
 
 
 def _format_performance(performance: Performance | None) -> str:
-    """Format the metric of the last week with labels, and its interval; empty if there is none."""
+    """Format the metric of the last week with labels, and its interval; empty if there is no such week."""
     if performance is None:
         return ""
     week = performance.weeks[-1]

@@ -60,5 +60,5 @@ def test_server_answers_until_sigterm_and_its_port_is_refused_to_another(home: A
 
 
 def test_options_of_the_server_without_a_port_are_refused(home: Any) -> None:
-    with pytest.raises(SpecError, match="--host and --interval are for a server"):
+    with pytest.raises(SpecError, match="--host and --interval have no effect without --port"):
         CliRunner().invoke(app.build_app("metrics"), ["metrics", "flights", "--interval", "5"], catch_exceptions=False)

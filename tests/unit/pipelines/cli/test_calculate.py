@@ -59,7 +59,7 @@ def test_memory_says_what_would_fit() -> None:
     assert "It does not fit: 145.9 GB are needed, and 22.0 GB of a GPU are available." in output
     assert "It would fit with gradient checkpointing, which computes a third more, and FSDP on 16 devices" in output
     assert "It fits" in run("memory", "--model", "llama-3-8b", "--rank", "16", "--gpu-gb", "80").stdout
-    text = "Weights, gradients and states alone fit: "  # activations are not known
+    text = "Weights, gradients and optimizer states alone fit: "  # activations are not known
     assert text in run("memory", "--params", "1e9", "--gpu-gb", "24").stdout
 
 
@@ -168,8 +168,8 @@ def test_machines(calculate: Calculate) -> None:
     assert figures["payback"] == pytest.approx(7.9, abs=0.05)
     rare = calculate(*MACHINES, "--use", "0.01", "--staff-usd-month", "4000")
     assert rare["payback"] is None
-    assert "It never pays" in run(*MACHINES, "--use", "0.01", "--staff-usd-month", "4000").stdout
-    assert "does not pay within its lifetime" in run(*MACHINES, "--use", "0.08").stdout
+    assert "It never pays off" in run(*MACHINES, "--use", "0.01", "--staff-usd-month", "4000").stdout
+    assert "does not pay off within its lifetime" in run(*MACHINES, "--use", "0.08").stdout
     hopeless = [*MACHINES[:5], "--cloud-usd-per-h", "5"]
     assert "it never costs less than the cloud" in run(*hopeless).stdout
 
