@@ -1,4 +1,4 @@
-"""Find files of code: files of Leeway, of the project's datasets, and of a bundle.txt."""
+"""Find the project, the name of its model, and files of code: of Leeway, of the project's datasets, of a bundle.txt."""
 
 from __future__ import annotations
 
