@@ -32,7 +32,10 @@ app = typer.Typer(
 app.command("kpi")(show_key_figures)
 app.command("commitment")(find_best_commitment)
 
-BY_HELP = "Group by: month, team, project, model, dataset, environment, user, instance_type, dag_id, endpoint, variant."
+BY_HELP = (
+    "Grouping keys, separated by commas: month, team, project, model, dataset, environment, user, instance_type, "
+    "dag_id, endpoint, variant."
+)
 REGION_HELP = "AWS region of the price (default: the one in section budget, or else AWS_REGION)."
 ProjectOption = Annotated[str, typer.Option(help="Only jobs and endpoints of this project.")]
 Rows = Sequence[Mapping[str, Any]]
@@ -195,7 +198,7 @@ def charge_ended_jobs(
     ] = 35,
     as_json: JsonOption = False,
 ) -> None:
-    """Charge the ended jobs that no task charged, because their task was marked by hand or did not run again."""
+    """Charge the ended jobs of Leeway's operators that no task charged: a task was marked by hand, or did not rerun."""
     from pipelines.costs.charges import format_usd
     from pipelines.costs.uncharged_jobs import charge_uncharged_jobs
 

@@ -17,7 +17,7 @@ from pipelines.instances.catalogue import find_size
 WAIT_SHARE = 0.95
 """The reported wait is this percentile, as a share: 95 % of the jobs do not wait longer."""
 HIGH_PRIORITY = "high"
-NO_JOB = "no job ended in this time"
+NO_JOB = "no job that was created in this time has ended"
 
 
 def measure_job_success(evidence: Evidence) -> Measurement:
