@@ -1,4 +1,4 @@
-"""Find files of code: files of Leeway, of the project's datasets, and of a bundle.txt."""
+"""Find the project, the name of its model, and files of code: of Leeway, of the project's datasets, of a bundle.txt."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def find_code_file(name: str, project: Path) -> Path:
     """Return the path of a file of the project. A project without Leeway's code uses the code that is installed.
 
     Args:
-        name: path of the file, such as pipelines/defaults/training.py or datasets/orders/training.py.
+        name: path of the file, relative to the project: pipelines/defaults/training.py, datasets/orders/training.py.
         project: folder of the project.
     """
     # Files of the project and of the installation are never mixed, because their versions may differ.

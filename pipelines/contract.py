@@ -17,7 +17,7 @@ from pipelines.errors import LeewayError, SpecError
 from pipelines.parameters import Parameters
 
 SCHEMA_VERSION = 1
-"""Version of the contract. Every Result has it, so a reader can refuse an unknown version."""
+"""Version of the contract. Every Result and Report has it, so a reader can refuse an unknown version."""
 MAX_PROBLEMS = 5
 """Largest number of problems that one error message names."""
 MAX_VALUE_CHARS = 60
@@ -74,7 +74,7 @@ class Spec(Parameters):
         """Create a spec from `values`.
 
         Args:
-            values: maps field names to values; strings are converted to numbers, dates and JSON if a field needs them.
+            values: maps field names to values; strings are converted to numbers and dates if a field needs them.
             origin: where the values come from, for the error message.
 
         Raises:

@@ -1,4 +1,4 @@
-"""`python -m pipelines costs`: report the ledger, forecast a backfill or a deployment, and charge forgotten jobs."""
+"""`python -m pipelines costs`: report and forecast costs, advise what could cost less, and charge uncharged jobs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,11 @@ app = typer.Typer(
 app.command("kpi")(show_key_figures)
 app.command("commitment")(find_best_commitment)
 
-BY_HELP = "Group by: month, team, project, model, dataset, environment, user, instance_type, dag_id, endpoint, variant."
+BY_HELP = (
+    "Grouping keys, separated by commas: month, team, project, model, dataset, environment, user, instance_type, "
+    "dag_id, endpoint, variant."
+)
+REGION_HELP = "AWS region of the price (default: the one in section budget, or else AWS_REGION)."
 ProjectOption = Annotated[str, typer.Option(help="Only jobs and endpoints of this project.")]
 Rows = Sequence[Mapping[str, Any]]
 
@@ -60,9 +64,10 @@ def report_costs(
 
     keys = parse_keys(by)
     parse_month(month, dt.datetime.now(dt.UTC))
-    all_jobs, all_endpoint_rows, coverage = showback.read_reserved_rows()
-    rows, endpoint_rows = (showback.select_rows(each, month, project) for each in (all_jobs, all_endpoint_rows))
-    all_rows = [*all_jobs, *all_endpoint_rows]
+    all_job_rows, all_endpoint_rows, coverage = showback.read_reserved_rows()
+    ledgers = (all_job_rows, all_endpoint_rows)
+    rows, endpoint_rows = (showback.select_rows(ledger_rows, month, project) for ledger_rows in ledgers)
+    all_rows = [*all_job_rows, *all_endpoint_rows]
     costs_by_payer = showback.build_showback(rows, endpoint_rows, keys, all_rows, coverage, month)
     if as_json:
         write_json(tables.build_report(rows, endpoint_rows, keys) | costs_by_payer.to_record())
@@ -86,14 +91,15 @@ def forecast_backfill(
     model: Annotated[str, typer.Option(help="Model whose budget is used (default: the budget of params.yaml).")] = "",
     project: Annotated[str, typer.Option(help="Project that pays (default: the one in params.yaml).")] = "",
     instance_type: Annotated[str, typer.Option(help="Instance type of the worst case.")] = "",
-    instance_count: Annotated[int | None, typer.Option(min=1, help="Number of its instances (default: 1).")] = None,
+    instance_count: Annotated[int | None, typer.Option(min=1, help="Number of instances of the worst case.")] = None,
     max_run_s: Annotated[int | None, typer.Option(min=1, help="Longest training time, seconds.")] = None,
-    region: Annotated[str, typer.Option(help="AWS region of the price (default: AWS_REGION).")] = "",
+    region: Annotated[str, typer.Option(help=REGION_HELP)] = "",
     as_json: JsonOption = False,
 ) -> None:
     """Forecast the cost of a backfill: the runs that Airflow would start, times the cost of past runs of the DAG.
 
-    If the ledger has no past run, or if an option describes the machine, the forecast uses the worst case of a run.
+    If the ledger has no past run, or if --instance-type, --instance-count, --max-run-s or --region is given, the
+    forecast uses the worst case of a run. Section `budget` of params.yaml has the defaults of these four options.
     """
     from pipelines.costs import forecast as forecasting
     from pipelines.costs.ledger import Ledger, get_current_month
@@ -126,8 +132,10 @@ def forecast_deployment(
     endpoint: Annotated[str, typer.Option(help="Name of the endpoint (default: that of the model).")] = "",
     project: Annotated[str, typer.Option(help="Project that pays (default: the one in params.yaml).")] = "",
     instance_type: Annotated[str, typer.Option(help="Instance type (default: the one in section serving).")] = "",
-    instance_count: Annotated[int | None, typer.Option(min=1, help="Number of instances (default: as above).")] = None,
-    region: Annotated[str, typer.Option(help="AWS region of the price (default: AWS_REGION).")] = "",
+    instance_count: Annotated[
+        int | None, typer.Option(min=1, help="Number of instances (default: the one in section serving).")
+    ] = None,
+    region: Annotated[str, typer.Option(help=REGION_HELP)] = "",
     as_json: JsonOption = False,
 ) -> None:
     """Forecast what an endpoint costs, before DeployOperator creates it: until the end of the month, and a full month.
@@ -190,7 +198,7 @@ def charge_ended_jobs(
     ] = 35,
     as_json: JsonOption = False,
 ) -> None:
-    """Charge the ended jobs that no task charged, because their task was marked by hand or did not run again."""
+    """Charge the ended jobs of Leeway's operators that no task charged: a task was marked by hand, or did not rerun."""
     from pipelines.costs.charges import format_usd
     from pipelines.costs.uncharged_jobs import charge_uncharged_jobs
 

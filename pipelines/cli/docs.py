@@ -17,7 +17,7 @@ def _keep_subcommand() -> None:
 
 @app.command("build")
 def build_pages() -> None:
-    """Write all pages again from the evidence under LEEWAY_HOME/validation; print their number and address."""
+    """Write all pages again from LEEWAY_HOME/validation; print the number of partitions and the address of the docs."""
     from pipelines.validation import datadocs
 
     partition_count = datadocs.build_site()

@@ -97,7 +97,7 @@ def replay_suite(
 
 
 def _print_differences(partitions: Sequence[ReplayedPartition], totals: dict[str, Any]) -> None:
-    """Print the partitions whose verdict would change, and the totals."""
+    """Print the partitions whose verdict or number of quarantined rows would change, and the totals."""
     from rich.table import Table
 
     console = make_console()
@@ -117,7 +117,7 @@ def _print_differences(partitions: Sequence[ReplayedPartition], totals: dict[str
     console.print(
         f"{totals['partitions']} partitions: {counts}; {totals['quarantined']:,} rows quarantined.", soft_wrap=True
     )
-    console.print(f"{totals['differ']} partitions would get another verdict.")
+    console.print(f"{totals['differ']} partitions would get another verdict or number of quarantined rows.")
 
 
 def _name_failures(failures: Sequence[dict[str, Any]]) -> str:

@@ -36,9 +36,10 @@ def check(
     ] = True,
     as_json: JsonOption = False,
 ) -> None:
-    """Compare catalog, metadata, manifests, files and row counts with each other. Exit code 2 if something is lost.
+    """Compare catalog, metadata, manifests, files and row counts with each other.
 
-    Without --repair, nothing is changed. The step `check_lake` does the same, for Airflow.
+    Exit with code 2 if something is lost or damaged, and not restored. Without --repair, nothing is changed.
+    The step `check_lake` does the same, for Airflow.
     """
     from pipelines.steps import check_lake
 

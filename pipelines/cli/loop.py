@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pipelines.loop import Event
 
 app = typer.Typer(
-    no_args_is_help=True, help="Show which trainings were started by drift, which were held back, and why."
+    no_args_is_help=True, help="Show which trainings were started or held back, and why, and reset the breaker."
 )
 
 

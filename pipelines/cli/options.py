@@ -39,7 +39,7 @@ def refuse_empty_options(context: typer.Context) -> None:
 
 
 def list_given_options(context: typer.Context) -> dict[str, str]:
-    """Return the name of the option of each parameter that the user gave, by the parameter's name.
+    """Map the name of each parameter that the user gave to the name of its option, such as `first` to `--from`.
 
     Raises:
         SpecError: an option is empty, perhaps because a script's variable is not set. A retry cannot help.

@@ -68,8 +68,8 @@ def show_rows(
 def release_rows(dataset: DatasetOption = "", first: FirstOption = "", last: LastOption = "") -> None:
     """Publish the rows in quarantine that pass the current suite; the other rows stay there. Idempotent.
 
-    Every staged partition that has rows in quarantine is validated again. A partition that is refused does not stop the
-    others.
+    Every partition that has rows in quarantine is validated again, with all of its staged rows. A partition that cannot
+    be published does not stop the others.
     """
     chosen_dataset = _find_dataset(dataset, first, last)
     rows_by_partition, refusals = _count_rows_by_partition(chosen_dataset, first, last), dict[Partition, InvalidError]()

@@ -48,7 +48,7 @@ def list_events(model: ModelArgument, as_json: JsonOption = False) -> None:
 def promote(model: ModelArgument) -> None:
     """Register the model that `dvc repro` trained, compare it with the champion in the gate, and promote it.
 
-    Exit with code 2 if the gate rejects the model. A second call changes nothing.
+    Exit with code 2 if the gate does not pass the model. A second call changes nothing.
     """
     from pipelines.cli.promotion import promote_model
 

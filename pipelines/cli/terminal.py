@@ -40,7 +40,7 @@ def write_json(value: Any, *, is_strict: bool = False) -> None:
     try:
         text = format_json(value, indent=2, is_strict=is_strict)
     except ValueError:
-        message = "a figure of the result is not a finite number, which JSON does not have."
+        message = "a figure of the result is infinite or NaN, and JSON has no such numbers."
         raise SpecError(message, "A size, time or price is absurdly large or small.") from None
     sys.stdout.write(f"{text}\n")
 

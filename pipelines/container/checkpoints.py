@@ -72,7 +72,8 @@ class SaveTimer:
 class Checkpoints:
     """The last few checkpoints of one training, in a folder that SageMaker copies to S3. Only one process may write.
 
-    Other files, and checkpoints of other trainings, are neither restored nor removed.
+    Other files are neither restored nor changed. A checkpoint of another training is not restored, and is replaced only
+    by a checkpoint of the same step.
 
     Args:
         folder: folder of the checkpoints; created if it does not exist.
@@ -107,7 +108,9 @@ class Checkpoints:
         return self._timer.is_due()
 
     def save(self, step: int, payload: bytes, state: Mapping[str, Any]) -> None:
-        """Save the state after `step` steps, and remove all but the last few checkpoints. Idempotent.
+        """Save the state after `step` steps, and remove all but the last `max_checkpoints` checkpoints. Idempotent.
+
+        If another file has the name of the checkpoint, nothing is saved; a line on stderr says so.
 
         Raises:
             OSError: the file cannot be written; for example, the disk is full. Older checkpoints stay as they are.
@@ -124,13 +127,13 @@ class Checkpoints:
             for own_step in sorted(_list_steps(self.folder))
             if self._is_own(self.folder / _format_file_name(own_step))
         ]
-        kept_steps = [own_step for own_step in own_steps if own_step <= step][-self.max_checkpoints :]
+        last_steps = [own_step for own_step in own_steps if own_step <= step][-self.max_checkpoints :]
         for own_step in own_steps:
-            if own_step not in kept_steps:  # later steps are damaged files that `restore` skipped
+            if own_step not in last_steps:  # files of steps after `step` are damaged: `restore` skipped them
                 (self.folder / _format_file_name(own_step)).unlink(missing_ok=True)
 
     def restore(self) -> Checkpoint | None:
-        """Return the newest complete checkpoint of this training; None if there is none. Print its name."""
+        """Return the complete checkpoint of this training with the most steps, or None. Print its name, or `none`."""
         checkpoint = next(self._iterate_complete_checkpoints(), None)
         # The operator reads this line in the job's log, to compute how much work was lost.
         name = f"name={_format_file_name(checkpoint.step)} saved_at={checkpoint.saved_at}" if checkpoint else "none"
@@ -139,7 +142,7 @@ class Checkpoints:
         return checkpoint
 
     def _iterate_complete_checkpoints(self) -> Iterator[Checkpoint]:
-        """Yield the complete checkpoints of this training, newest first."""
+        """Yield the complete checkpoints of this training, the one with the most steps first."""
         for step in sorted(_list_steps(self.folder), reverse=True):
             try:
                 yield self._read(step)

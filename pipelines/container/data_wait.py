@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping
 
 METRIC = "data_wait_share"
-"""Name of the metric, in MLflow, in the record, in the job's log, and in the ledger of costs."""
+"""Name of the metric in the record, in the job's log and in the ledger of costs. In MLflow, `training_` precedes it."""
 
 
 class DataWait:
@@ -25,7 +25,7 @@ class DataWait:
         self._earlier_s = 0.0
 
     def end_reading(self) -> None:
-        """Record the time at which all rows have been read, and the training begins."""
+        """Count the time since the creation of this object as reading. Call it once, when all rows have been read."""
         self._waited_s += time.monotonic() - self._started_s
 
     @property

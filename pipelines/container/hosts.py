@@ -21,8 +21,8 @@ WAIT_S = 900.0
 PAUSE_S = 0.1
 """Seconds between two attempts to connect to the first host."""
 REQUEST_S = 5.0
-"""Largest number of seconds for one attempt to connect, and for sending or receiving one line. Only for the answer of
-the first host, the others wait `WAIT_S`."""
+"""Largest number of seconds for one attempt to connect, and for sending or receiving one line. Exception: for the
+answer of the first host, each other host waits up to `WAIT_S`."""
 FIRST_PORT, PORT_COUNT = 20_000, 10_000
 """The ports that may be used. They are below those that Linux gives to outgoing connections."""
 MAX_LINE = 10_000

@@ -4,7 +4,7 @@ This file is code/inference.py in a model.tar.gz whose other files are MLflow's 
 only the standard library, the requirements of that package and `pipelines.container.serving`, which is in code/, too.
 
 A request has rows of features, or raw rows of the dataset. The names of the columns decide which. Features of raw rows
-are computed as the version's package says, by the same code as in `serve`.
+are computed by the compiled features (SQL) of the version's package, with the same code as in the command `serve`.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ from pipelines.container.serving.tables import JSON, LINES, BadRequest, Table, p
 NAMES_FILE = "registered_version.json"
 """File in code/ with the names of the registered model and version, which `pack_model` writes."""
 KEY = "key"
-"""Entry of the package's metadata with the columns of the key. Rows of features with column names may have these
-columns, too; they are not read."""
+"""Entry of the package's metadata with the columns of the key. In rows of features with column names, these columns are
+ignored."""
 
 NO_RAW_ROWS = "; this version was registered without compiled features, so it cannot score raw rows: register a new one"
 
@@ -128,7 +128,8 @@ def _load_model(package: Path) -> tuple[Any, Sequence[Any]]:
 def input_fn(body: bytes | str, content_type: str) -> list[list[Any]] | Table:
     """Parse the rows of a request.
 
-    Each line of `LINES` has the features of a row, in the order of the model's signature; a missing value is null.
+    In a body of type `LINES` (application/jsonlines), each line has the features of a row, in the order of the model's
+    signature; a missing value is null.
 
     Raises:
         BadRequest: the content type is not supported, or the body is not of that type or too large.
@@ -162,7 +163,7 @@ def _predict(rows: Sequence[Sequence[Any]] | Table, model: PackagedModel) -> Pre
 
 
 def _score_values(rows: Sequence[Sequence[Any]], model: PackagedModel) -> Prediction:
-    """Return the model's prediction for rows of features, whose values are checked."""
+    """Return the model's prediction for rows of features whose values have been checked."""
     features, score_table = model.features, model.score_table
     columns = {feature.name: values for feature, values in zip(features, zip(*rows, strict=True), strict=True)}
     if score_table.can_score_columns(len(rows)):
@@ -195,14 +196,16 @@ def _score_raw_rows(table: Table, model: PackagedModel, feature_names: Sequence[
 def output_fn(prediction: Prediction, accept: str, context: Any = None) -> Answer:
     """Format the scores without loss of precision, in the content type that the request prefers.
 
-    `LINES` has a score on each line, or a list on each line for a multiclass model. If features of raw rows were looked
-    up, each line is an object with this `score` and the row's values in `looked_up`. `JSON` is an object whose `scores`
-    are a list of numbers, or of objects by class or quantile. It also has the model, the version, the id of the
-    request, what was looked up, and the time that the scores took.
+    An answer of type `LINES` (application/jsonlines) has on each line the score of a row, or a list of scores if the
+    model predicts several classes or quantiles. If features of raw rows were looked up, each line is an object with
+    this `score` and the row's values in `looked_up`. An answer of type `JSON` is an object whose `scores` are a list of
+    numbers, or of objects by class or quantile. It also has the model, the version, the id of the request, what was
+    looked up, and the time that the scores took.
 
     Args:
         prediction: what `predict_fn` returned.
-        accept: header Accept of the request. SageMaker's inference toolkit replaces only an empty one and `*/*`.
+        accept: header Accept of the request. SageMaker's inference toolkit passes its default type instead of an empty
+            header or `*/*`.
         context: the context of the request. Version 1.10.1 of SageMaker's inference toolkit passes one, and version
             1.5.5 does not.
 

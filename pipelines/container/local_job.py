@@ -27,7 +27,8 @@ STOPPED_EXIT_CODES = (128 + signal.SIGTERM, 128 + signal.SIGINT)
 TAIL_LINES = 5
 """Number of last output lines of a crashed script that the error quotes."""
 FOLDERS = {"SM_MODEL_DIR": "model", "SM_OUTPUT_DATA_DIR": "output/data", "SM_CHECKPOINT_DIR": "checkpoints"}
-"""Maps each environment variable of SageMaker's script mode to its folder, relative to the job's working folder."""
+"""Maps environment variables to folders, relative to the job's working folder. SM_CHECKPOINT_DIR is an addition of
+Leeway and drydock; the others are SageMaker's."""
 Hyperparameters = Mapping[str, int | float | str | list[float]]
 
 
@@ -44,7 +45,7 @@ class Script:
     def list_code(self) -> list[Path]:
         """Return the paths of the script and of the files of its bundle.
 
-        These are not folders, because folders also have bytecode, which would change the name of the training.
+        The list has files, not folders: Python adds bytecode to folders, which would change the name of the training.
         """
         return [self.path, *self.bundle.values()]
 
@@ -104,7 +105,7 @@ def build_command(script: Script, hyperparameters: Hyperparameters) -> list[str]
 
 
 def build_environment(script: Script, job: str, job_folder: Path, channels: Mapping[str, Path]) -> dict[str, str]:
-    """Return the environment variables of SageMaker's script mode, and all variables of this process."""
+    """Return all environment variables of this process, and those that the script needs, such as SM_MODEL_DIR."""
     return {
         **os.environ,
         **{variable: str(job_folder / folder) for variable, folder in FOLDERS.items()},

@@ -1,5 +1,7 @@
 """Run the step `preprocess` over a packed window, in SageMaker's folders: the entry point of a processing job.
 
+The step `pack` writes a packed window: a folder with the rows of a pinned window.
+
 This module runs as the __main__ of an archive that contains the package `pipelines`. So the container needs only the
 libraries that the package imports.
 

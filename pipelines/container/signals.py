@@ -50,7 +50,7 @@ class StopSignal:
 
 
 class SignalRelay:
-    """Pass SIGTERM and SIGINT to the children, as SIGTERM, while the `with` block runs.
+    """Pass SIGTERM and SIGINT to the attached child processes, as SIGTERM, while the `with` block runs.
 
     A child can thus save its work before this process ends: after the block, the last signal is sent to this process.
     A child that does not end is killed `grace_s` seconds after the signal, or at a second Ctrl-C. Only the main thread

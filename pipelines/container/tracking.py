@@ -26,7 +26,8 @@ PACKAGES = ("xgboost-cpu", "xgboost", "pandas", "numpy", "pyarrow", "mlflow", "t
 class Tracker:
     """Write the record of one training job: params.json, environment.json, rounds.csv and resources.json.
 
-    A job that resumes from a checkpoint continues its record and its MLflow run.
+    A job that resumes from a checkpoint continues its MLflow run. It continues its record if its script sets `rounds`
+    to those of the checkpoint.
 
     Args:
         folder: folder of the record; created if it does not exist.
@@ -144,7 +145,7 @@ class _MlflowRun:
         return self._logged_rounds
 
     def _call(self, request: Any) -> None:
-        """Call `request`, unless an earlier request failed; log its error instead of raising it."""
+        """Call `request`, unless an earlier request failed; write its error to stderr instead of raising it."""
         if self._has_failed:  # each further request would delay the training until the client's time-out
             return
         try:

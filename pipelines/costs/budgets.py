@@ -43,7 +43,7 @@ class PlannedTraining(Spec):
     trainings: int = Field(default=1, ge=1)
     """Number of such trainings: the trials of a tuning."""
     budget_usd: Money | None = None
-    """Highest allowed cost of the training, USD; null: no limit."""
+    """Highest allowed cost of all `trainings` together, USD; null: no limit."""
     project: str = ""
     """Project that pays; empty: the project in section `budget` of params.yaml."""
     model: str = ""
@@ -62,9 +62,9 @@ class BudgetVerdict(Result):
     price_date: str
     """Date of the oldest of these prices (YYYY-MM-DD)."""
     worst_case_usd: float
-    """Cost of the longest run on the most expensive instance type, on demand, USD."""
+    """Cost if all `trainings` run for `max_run_s` seconds on the most expensive instance type, on demand, USD."""
     month_spent_usd: float
-    """Cost of the project's ended jobs and metered endpoints of the month, USD."""
+    """Cost of the project's ended jobs and metered hours of endpoints in the month, USD."""
     month_running_usd: float
     """Expected cost of the project's running endpoints until the end of the month, USD."""
     month_budget_usd: float | None

@@ -1,7 +1,7 @@
 """Compute the cost of a SageMaker job, the saving by spot, and the time lost to interruptions.
 
-All figures are computed from SageMaker's description of the job. Costs are those of the instances, without disks and
-S3 requests. The only large library that this module imports is pydantic.
+All figures are computed from the descriptions of the job by SageMaker and by its log. Costs are those of the instances,
+without disks and S3 requests. The only large library that this module imports is pydantic.
 """
 
 from __future__ import annotations
@@ -195,8 +195,8 @@ def compute_lost_s(job: Job) -> float:
     """Compute the seconds of training that interruptions lost.
 
     After an interruption, the job resumes from a checkpoint. The training between the save of this checkpoint and the
-    interruption is lost. If the job resumes without a checkpoint, all training so far is lost. A second that two
-    interruptions lost is counted once.
+    interruption is lost. If the job does not resume, or resumes without a checkpoint, all training so far is lost. A
+    second that several interruptions lost is counted once.
     """
     training_spans = _list_training_spans(job)
     interruption_times = [transition.start for transition in _sort_transitions(job) if transition.status == INTERRUPTED]
@@ -277,7 +277,7 @@ def _list_training_spans(job: Job) -> list[tuple[dt.datetime, dt.datetime]]:
 def _find_save_time(job: Job, interruption: dt.datetime, next_interruption: dt.datetime | None) -> dt.datetime | None:
     """Return the save time of the checkpoint that the job restored after an interruption; None if it restored none.
 
-    Only the first start of the script before the next interruption is examined.
+    Only the first start of the script after this interruption and before the next one is examined.
     """
     for checkpoint in sorted(job.restored, key=lambda restored: restored.at):
         if checkpoint.at >= interruption and (next_interruption is None or checkpoint.at < next_interruption):

@@ -1,7 +1,8 @@
 """Forecast what a deployment of an endpoint costs, and compare it with the budget of its project.
 
 An endpoint runs until it is deleted. So the budget is checked twice. This month, it must cover what is spent already,
-and this and the other endpoints until the end of the month. In a full month, it must cover all endpoints together.
+and this and the other endpoints until the end of the month. In a full month, it must cover this and the other endpoints
+together.
 """
 
 from __future__ import annotations
@@ -84,7 +85,8 @@ class DeploymentForecast(Result):
     month: str
     """This month (YYYY-MM)."""
     month_spent_usd: float
-    """Cost of the project's ended jobs and metered endpoints of this month, and of this endpoint until now, USD."""
+    """Cost of the project's ended jobs and metered hours of endpoints in this month, and of the present instances of
+    this endpoint until now, USD."""
     month_budget_usd: float | None
     """Budget of a month, USD; null if there is none."""
     allowed: bool

@@ -26,7 +26,7 @@ def find_best_commitment(
         float | None, typer.Option(help="Discount of the plan, 0 to 1: 0.3 is 30 % below on demand. Required.")
     ] = None,
     days: Annotated[int, typer.Option(min=MIN_DAYS, max=3_660, help="Number of whole days to examine.")] = 90,
-    fall: Annotated[float, typer.Option(help="Share by which use may fall, 0 to 1, for the risk.")] = round(1 / 3, 4),
+    fall: Annotated[float, typer.Option(help="For the risk: share by which use falls, 0 to 1.")] = round(1 / 3, 4),
     project: Annotated[str, typer.Option(help="Only jobs and endpoints of this project.")] = "",
     as_json: JsonOption = False,
 ) -> None:
@@ -71,7 +71,8 @@ def format_commitment(commitment: Commitment, known_days: int, days: int) -> lis
 
     outcome, risk, backtest = commitment.outcome, commitment.outcome_if_use_falls, commitment.backtest
     note = "" if known_days == days else f" (the ledgers have no more of the {days} days)"
-    heading = f"Last {known_days} whole days{note}: {format_usd(outcome.on_demand_usd)} on demand, without spot."
+    on_demand_text = format_usd(outcome.on_demand_usd)
+    heading = f"Last {known_days} whole days{note}: {on_demand_text} for instances on demand; spot is not included."
     if not commitment.usd_h:
         return [
             heading,
@@ -81,7 +82,8 @@ def format_commitment(commitment: Commitment, known_days: int, days: int) -> lis
         heading,
         f"Best commitment: {commitment.usd_h:.4f} USD an hour at a discount of {commitment.discount:.0%}.",
         f"It would have saved {format_usd(outcome.saved_usd)} ({format_usd(commitment.saved_usd_year)} a year): "
-        f"{outcome.utilization or 0:.0%} of it would have been used, for {outcome.coverage or 0:.0%} of the cost.",
+        f"{outcome.utilization or 0:.0%} of it would have been used, and {outcome.coverage or 0:.0%} of the cost "
+        "would have been covered.",
         f"Risk: if use falls by {commitment.fall:.0%}, it {_describe_saving(risk.saved_usd)}. From a fall of "
         f"{commitment.break_even_fall or 0:.0%} on, it saves nothing, but must be paid to the end of its term.",
         f"Test: in the second half of these days, the best commitment of the first half "

@@ -38,7 +38,7 @@ def show_key_figures(
     for line in result.anomalies:
         write_line(f"Anomaly: {line}.")
     unknown_count = sum(figure.target is not None and figure.value is None for figure in result.figures)
-    ending = f", {unknown_count} of unknown figures" if unknown_count else ""
+    ending = f", {unknown_count} with an unknown figure" if unknown_count else ""
     write_line(
         f"Targets: {sum(figure.is_met is True for figure in result.figures)} met, {len(result.missed)} not met{ending}."
     )

@@ -77,7 +77,7 @@ def build_showback(
         all_rows: all rows of both ledgers.
         coverage: the utilization of the stated commitments; None if none is stated.
         month: month, YYYY-MM, whose anomalies and utilization of commitments are reported; empty: the anomalies of the
-            last weeks, and the utilization in all months.
+            last four weeks, and the utilization in all months.
 
     Raises:
         DataError: a row of a ledger is damaged. A retry cannot help.
@@ -115,7 +115,7 @@ def write_files(showback: Showback, csv_file: str, html_file: str, all_rows: Row
         csv_file: name of the CSV file.
         html_file: name of the page.
         all_rows: all rows of both ledgers, for the chart of the days.
-        month: month of the page; empty: the last four weeks.
+        month: month of the page; empty: all months, and the anomalies of the last four weeks.
         project: project of the page; empty: all projects.
 
     Raises:

@@ -50,7 +50,11 @@ def build_report(rows: Rows, endpoint_rows: Rows, keys: Sequence[str]) -> dict[s
 
 
 def print_tables(rows: Rows, endpoint_rows: Rows, keys: Sequence[str]) -> None:
-    """Print two tables of the jobs, if there are any, and two of the endpoints. If there are both, print their sum."""
+    """Print the tables of the costs and of the utilization of jobs and of endpoints, and the sum of both costs.
+
+    A table without rows is left out, and so are the utilization of endpoints if it is not known, and the sum if there
+    are only jobs or only endpoints.
+    """
     from pipelines.costs.charges import format_usd
     from pipelines.costs.endpoints.report import build_endpoint_table, group_endpoint_rows
     from pipelines.costs.endpoints.use import build_endpoint_use_table, summarize_endpoint_use

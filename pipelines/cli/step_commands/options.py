@@ -31,7 +31,7 @@ def complete_flags(arguments: Sequence[str]) -> list[str]:
     fields = load_spec_class(arguments[0]).model_fields
     flags = {f"--{name.replace('_', '-')}" for name, field in fields.items() if _is_flag(field)}
     completed_arguments = []
-    # The fill value marks the end of the arguments: an option there has no value.
+    # The last argument is followed by the fill value "--", so that a boolean option at the end has no value, either.
     for argument, next_argument in zip_longest(arguments, arguments[1:], fillvalue="--"):
         completed_arguments += (
             [argument, "true"] if argument in flags and next_argument.startswith("--") else [argument]
@@ -52,8 +52,8 @@ def parse_value(name: str, text: str, field: FieldInfo) -> Any:
         field: field of the Spec.
 
     Raises:
-        SpecError: the text begins as a list or a mapping, and is neither JSON nor YAML, or a key is twice in it. A
-            retry cannot help.
+        SpecError: the text begins as a list or a mapping, and is neither JSON nor YAML, or a key occurs twice. A retry
+            cannot help.
     """
     if not text.startswith(("[", "{")) or field.annotation is str:
         return text
@@ -72,7 +72,7 @@ def parse_value(name: str, text: str, field: FieldInfo) -> Any:
 
 
 def _build_mapping(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Build a mapping of JSON, in which no key may be twice."""
+    """Build a mapping from the pairs of a JSON object, in which no key may occur twice."""
     mapping = dict(pairs)
     if len(mapping) < len(pairs):
         raise ValueError("a key occurs twice")

@@ -43,7 +43,12 @@ def build_request(step: str, field_values: Mapping[str, Any]) -> Spec:
 
 
 def _find_dataset(spec_class: type[Spec], sections: params.Sections, model: str, dataset: str) -> str:
-    """Return the dataset: that of the model, or else the only one of the project; empty if the step needs none."""
+    """Return the dataset of the model, or else `dataset`, or else the project's only one if the step needs a dataset.
+
+    Raises:
+        SpecError: `dataset` is not the one of the model, or none is named and the project has several. A retry cannot
+            help.
+    """
     if model and spec_class.model_field in spec_class.model_fields:
         dataset = params.choose_dataset(sections, model, dataset)
     if not dataset and spec_class.model_fields["dataset"].is_required():
@@ -52,7 +57,9 @@ def _find_dataset(spec_class: type[Spec], sections: params.Sections, model: str,
 
 
 def _require_model(step: str, field_values: Mapping[str, Any]) -> None:
-    """Refuse a stage that would read or write data/ if no model is named, but each model has its own data/.
+    """Refuse a DVC stage without a model if its paths are not given and the project has models.
+
+    Its default paths are in data/, and each model has its own data/.
 
     Raises:
         SpecError: the step is such a stage. A retry cannot help.

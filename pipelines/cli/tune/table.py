@@ -1,4 +1,4 @@
-"""Read the table of the trials of a search, and format it for a terminal."""
+"""Read the table of the trials of a tuning, and format it for a terminal."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ COLUMNS = frozenset({"number", "state", "objective", "rounds", "seconds", "reaso
 
 
 def read_rows(folder: Path) -> list[dict[str, str]]:
-    """Return the trials, those with the lowest objective first, then the pruned and the failed ones.
+    """Return the trials, the lowest objective first; those without an objective (pruned or failed) are at the end.
 
     Raises:
         DataError: the folder has no table of trials that can be read. A retry cannot help.
@@ -32,7 +32,12 @@ def read_rows(folder: Path) -> list[dict[str, str]]:
 
 
 def build_table(rows: list[dict[str, str]], metric: str) -> Any:
-    """Build the table of the trials for a terminal."""
+    """Build the table of the trials for a terminal.
+
+    Args:
+        rows: the trials, as `read_rows` returns them.
+        metric: heading of the column with the objective.
+    """
     from rich.table import Table
 
     from pipelines.tuning.warm_start import PARAMETER_PREFIX

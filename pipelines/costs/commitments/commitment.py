@@ -82,9 +82,9 @@ def find_commitment(costs: Sequence[float], discount: float, fall: float) -> Com
     """Find the commitment that would have been best.
 
     Args:
-        costs: covered cost of each hour at on-demand prices, USD; at least two hours.
+        costs: cost of each hour that a plan can cover, at on-demand prices, USD; at least two hours.
         discount: discount of the plan, more than 0 and less than 1.
-        fall: share by which use may fall, 0 to 1.
+        fall: share by which usage falls in `outcome_if_use_falls`, 0 to 1.
     """
     usd_h = choose_commitment(costs, discount)
     half = len(costs) // 2
@@ -106,10 +106,10 @@ def choose_commitment(costs: Sequence[float], discount: float) -> float:
 
 
 def apply_commitment(costs: Sequence[float], usd_h: float, discount: float) -> CommitmentResult:
-    """Compute what hours cost with a commitment."""
-    covered_use = usd_h / (1 - discount)
+    """Compute what hours cost with a commitment. `costs` are as for `find_commitment`."""
+    max_covered_usd_h = usd_h / (1 - discount)
     on_demand_usd, committed_usd = sum(costs), usd_h * len(costs)
-    covered_usd = sum(min(cost, covered_use) for cost in costs)
+    covered_usd = sum(min(cost, max_covered_usd_h) for cost in costs)
     return CommitmentResult(
         on_demand_usd=on_demand_usd,
         plan_usd=committed_usd + on_demand_usd - covered_usd,
@@ -119,7 +119,7 @@ def apply_commitment(costs: Sequence[float], usd_h: float, discount: float) -> C
 
 
 def _find_break_even(costs: Sequence[float], usd_h: float, discount: float) -> float:
-    """Return the fall of use at which the plan saves nothing, by bisection: the saving only shrinks as use falls."""
+    """Return the fall of usage at which the plan saves nothing, by bisection: less usage never increases the saving."""
     low, high = 0.0, 1.0
     for _ in range(40):  # halves the range 40 times, to less than 1e-12
         fall = (low + high) / 2

@@ -142,7 +142,7 @@ def _find_savings(
 
 
 def _spread_rows(rows: Sequence[Row]) -> dict[int, dict[int, float]]:
-    """Map each hour to its rows, and each of these to its cost in the hour that plans can cover, USD."""
+    """Map each hour to the rows that plans can cover, by index, and each row to its cost in this hour, USD."""
     hours: dict[int, dict[int, float]] = {}
     for index, row in enumerate(rows):
         if can_be_covered(row):

@@ -18,7 +18,7 @@ from pipelines.costs.daily.days import DailyCosts
 
 WEEK = 7
 WEEKS = 12
-"""Number of weeks with which a day is compared."""
+"""Largest number of weeks with which a day is compared."""
 MIN_WEEKS = 4
 """A day with fewer whole weeks before it is not judged."""
 FACTOR = 4.0

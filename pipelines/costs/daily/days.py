@@ -15,7 +15,7 @@ class DailyCosts:
     """The cost of each day of a series without gaps: a day without a row in the ledgers costs 0.
 
     Attributes:
-        first: first day with a cost.
+        first: first day of the series.
         usd: cost of each day from then on, USD.
     """
 
@@ -43,7 +43,7 @@ def sum_days(rows: Iterable[Row], last: dt.date) -> DailyCosts:
 
 
 def sum_days_by_project(rows: Iterable[Row], last: dt.date) -> dict[str, DailyCosts]:
-    """Sum the costs of each day for each project that has one, sorted by name."""
+    """Sum the costs of each day for each project in the rows. The projects are sorted by name."""
     rows_by_project: dict[str, list[Row]] = {}
     for row in rows:
         rows_by_project.setdefault(row["project"] or "", []).append(row)

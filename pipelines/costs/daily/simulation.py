@@ -1,4 +1,4 @@
-"""Simulate the daily costs of a project without anomalies, and count the false alarms and the jumps that are found."""
+"""Simulate the daily costs of a project, and measure how many false alarms there are, and how many jumps are found."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class Workload:
     Attributes:
         name: name of the workload.
         weekend: cost of a day of the weekend, as a share of a working day's.
-        sigma: standard deviation of the logarithm of the cost of a day.
-        jobs: mean number of jobs a day; the cost of the day is the sum of their costs. 0: the cost varies by `sigma`
-            alone.
+        sigma: standard deviation of the logarithm of the cost of a day or, if `jobs` is above 0, of a job.
+        jobs: mean number of jobs on a working day; the cost of a day is the sum of their costs. 0: there are no single
+            jobs, and the cost varies by `sigma` alone.
         growth: factor by which the costs grow in a year.
-        fixed_usd: cost of endpoints, the same each day, USD.
+        fixed_usd: cost of endpoints, the same each day, which is added, USD.
     """
 
     name: str
@@ -45,7 +45,8 @@ WORKLOADS = (
 )
 """Workloads without anomalies."""
 DAY_USD = 40.0
-"""Median cost of a working day, USD."""
+"""Median cost of a working day at the beginning, USD, without `fixed_usd`. If `jobs` of a workload is above 0, the
+median cost of a job is DAY_USD / max(jobs, 1) instead."""
 
 
 def simulate_costs(workload: Workload, days: int, generator: random.Random) -> list[float]:
@@ -63,7 +64,10 @@ def count_false_alarms(workload: Workload, years: int, seed: int) -> float:
 
 
 def measure_power(workload: Workload, factor: float, trials: int, seed: int) -> float:
-    """Return the share of days that are found to be an anomaly if each costs `factor` times its simulated cost."""
+    """Return the share of simulated days that are found to be an anomaly if their cost is multiplied by `factor`.
+
+    Each day has its own simulated history, whose costs are not multiplied.
+    """
     generator, alarms = random.Random(seed), 0  # noqa: S311 (a simulation)
     for _ in range(trials):
         costs = simulate_costs(workload, WARM_UP_DAYS + 1 + generator.randrange(WEEK), generator)

@@ -40,7 +40,11 @@ def list_cheaper_instances(evidence: VariantEvidence) -> list[str]:
 
 
 def _find_type(evidence: VariantEvidence) -> PricedType | None:
-    """Return the cheapest type of the same kind that would be enough; None if there is none, or a peak is not known."""
+    """Return the cheapest type that would be enough: without accelerators, or with GPUs, as the present type.
+
+    Return None if there is none, if a peak is not known, if the mean utilization of the GPUs is `LOW_PERCENT` or more,
+    or if the present type has accelerators that are not GPUs.
+    """
     fleet, size = evidence.fleet, evidence.size
     cpu_peak, memory_peak = evidence.find_peak("cpu"), evidence.find_peak("memory")
     if cpu_peak is None or memory_peak is None:
@@ -57,11 +61,14 @@ def _find_type(evidence: VariantEvidence) -> PricedType | None:
 
 
 def _find_type_without_gpu(evidence: VariantEvidence) -> PricedType | None:
-    """Return the cheapest type without accelerators that has the CPU and memory that were used, if no GPU was used."""
+    """Return the cheapest type without accelerators that has the CPU and memory that were used.
+
+    Return None if there is none, if the present type has no GPU, if its GPUs were used, or if a peak is not known.
+    """
     fleet, size = evidence.fleet, evidence.size
     cpu_peak, memory_peak = evidence.find_peak("cpu"), evidence.find_peak("memory")
-    is_used = not size.gpus or evidence.compute_mean("gpu") > UNUSED_PERCENT * size.gpus
-    if is_used or cpu_peak is None or memory_peak is None:
+    has_unused_gpus = size.gpus > 0 and evidence.compute_mean("gpu") <= UNUSED_PERCENT * size.gpus
+    if not has_unused_gpus or cpu_peak is None or memory_peak is None:
         return None
     types = list_types_without_accelerator(fleet.instance_type, fleet.region, "hosting")
     return find_cheaper_type(types, size, cpu_peak, memory_peak)

@@ -71,7 +71,7 @@ class EndpointLedger:
     def add(self, rows: Iterable[Row]) -> list[Row]:
         """Add rows, except those whose period is charged already. Each month is one commit, the oldest first.
 
-        If the process ends between two months, the next metering begins at the end of the last month that was added.
+        If the process ends between two months, the next metering begins where the added rows end.
 
         Returns:
             The rows that were added.

@@ -13,7 +13,10 @@ from pipelines.costs.usage.task_jobs import YEAR_DAYS
 
 
 def describe_larger_type(evidence: VariantEvidence, resource: Literal["memory", "cpu"]) -> str:
-    """Describe the cheapest type with clearly more of a resource, its price, and the difference in a year."""
+    """Describe the cheapest type with clearly more of a resource, its price, and the difference in a year.
+
+    If there is no such type with a known price, return the advice to take a type with more.
+    """
     types = list_other_types(evidence.fleet.instance_type, evidence.fleet.region, "hosting")
     other = find_larger_type(types, evidence.size, resource)
     if other is None:

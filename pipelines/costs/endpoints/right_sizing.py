@@ -24,8 +24,9 @@ LABELS = {"cpu": "CPU", "memory": "memory", "gpu": "GPUs"}
 def list_endpoint_size_advice(rows: Sequence[Row], fleets: Sequence[RunningFleet], now: dt.datetime) -> list[str]:
     """List sentences about the size of the variants that run, by the same limits as for jobs.
 
-    A variant that cannot be judged has a sentence that says why. There is no sentence for a variant that
-    needs its instances, for a serverless variant, or for a variant without a request, which other advice names.
+    A variant that cannot be judged has a sentence that says why. There is no sentence for a variant that needs its
+    instances, for a serverless variant, or for a variant without a request in `MIN_OBSERVED_H` hours or more, which
+    other advice names. But a variant whose memory is almost full always has a sentence.
 
     Args:
         rows: rows of the ledger of endpoints, oldest first.

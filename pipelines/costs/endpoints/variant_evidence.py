@@ -70,7 +70,7 @@ class VariantEvidence:
 
     @property
     def mean_count(self) -> float:
-        """Mean number of instances."""
+        """Mean number of instances over all rows, of which there must be one at least."""
         return float(sum(row["instance_h"] for row in self.rows)) / self.hours
 
     @property
@@ -90,11 +90,14 @@ class VariantEvidence:
 
     @property
     def has_no_requests(self) -> bool:
-        """Whether all rows are known to have no request."""
+        """Whether all rows are known to have no request; true if there are no rows."""
         return all(row["requests"] == 0 for row in self.rows)
 
     def find_peak(self, name: str) -> float | None:
-        """Return the highest utilization of a resource in `known_rows`, percent; None if one of these rows lacks it."""
+        """Return the highest utilization of a resource in `known_rows`, percent.
+
+        Return None if one of these rows lacks it, or if there is no known row.
+        """
         peaks = [row[f"{name}_peak"] for row in self.known_rows]
         return None if None in peaks else max(peaks, default=None)
 

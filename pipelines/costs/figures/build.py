@@ -37,7 +37,7 @@ class Definition:
 DEFINITIONS = (
     Definition(
         "job_success", "job success", "share", "min_job_success", jobs.measure_job_success,
-        "completed jobs / ended jobs, without jobs that a person stopped",
+        "completed jobs / ended jobs, without jobs that were stopped on request",
     ),
     Definition(
         "queue_wait", "wait in the queue", "seconds", "max_queue_wait_s", jobs.measure_queue_wait,
@@ -45,7 +45,7 @@ DEFINITIONS = (
     ),
     Definition(
         "priority_queue_wait", "wait with high priority", "seconds", "max_priority_queue_wait_s",
-        jobs.measure_priority_queue_wait, "the same figure for jobs with priority high",
+        jobs.measure_priority_queue_wait, "wait in the queue, only of jobs with priority high",
     ),
     Definition(
         "spot_share", "spot share", "share", "min_spot_share", jobs.measure_spot_share,
@@ -58,7 +58,7 @@ DEFINITIONS = (
     Definition(
         "restored_checkpoints", "restored checkpoints", "share", "min_restored_checkpoints",
         jobs.measure_restored_checkpoints,
-        "interrupted trainings that restored a checkpoint after each interruption / those that started again",
+        "interrupted trainings that restored a checkpoint after each interruption / those whose script started again",
     ),
     Definition(
         "gpu_use", "GPU utilization", "share", "min_gpu_use", jobs.measure_gpu_use,
@@ -66,7 +66,7 @@ DEFINITIONS = (
     ),
     Definition(
         "experiment_usd", "cost of an experiment", "usd", "max_experiment_usd", experiments.measure_experiment_usd,
-        "cost of all trainings / DAG runs with a completed training",
+        "cost of all trainings / experiments (such as DAG runs) with a completed training",
     ),
     Definition(
         "experiments_per_person_week", "experiments of a person", "per week", "min_experiments_per_person_week",

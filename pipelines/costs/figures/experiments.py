@@ -12,7 +12,7 @@ from statistics import median
 
 from pipelines.costs.figures.measurement import Evidence, Measurement, Row, measure_share
 
-NO_EXPERIMENT = "no training completed in this time"
+NO_EXPERIMENT = "no training that was created in this time has completed"
 
 
 def list_experiments(evidence: Evidence) -> list[list[Row]]:
@@ -38,7 +38,7 @@ def measure_experiments_per_person_week(evidence: Evidence) -> Measurement:
     completed_experiments = list_completed_experiments(evidence)
     # The user of each experiment that has one.
     users = [user for rows in completed_experiments if (user := next((row["user"] for row in rows if row["user"]), ""))]
-    reason = "no training in the ledger has a user (LEEWAY_USER, or a DAG run that a person started)"
+    reason = "no completed training of this time has a user (LEEWAY_USER, or a DAG run that a person started)"
     reason = reason if completed_experiments else NO_EXPERIMENT
     return measure_share(len(users), len(set(users)) * evidence.period.weeks, len(users), reason)
 

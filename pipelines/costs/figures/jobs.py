@@ -17,7 +17,7 @@ from pipelines.instances.catalogue import find_size
 WAIT_SHARE = 0.95
 """The reported wait is this percentile, as a share: 95 % of the jobs do not wait longer."""
 HIGH_PRIORITY = "high"
-NO_JOB = "no job ended in this time"
+NO_JOB = "no job that was created in this time has ended"
 
 
 def measure_job_success(evidence: Evidence) -> Measurement:
@@ -33,13 +33,16 @@ def measure_queue_wait(evidence: Evidence) -> Measurement:
 
 
 def measure_priority_queue_wait(evidence: Evidence) -> Measurement:
-    """Measure the wait in the queue of the jobs with priority high."""
+    """Measure the same wait as `measure_queue_wait`, only of the jobs with priority high."""
     rows = [row for row in evidence.rows if row["priority"] == HIGH_PRIORITY]
     return _measure_wait(rows, f"no job has the priority {HIGH_PRIORITY} in the ledger" if evidence.rows else NO_JOB)
 
 
 def measure_restored_checkpoints(evidence: Evidence) -> Measurement:
-    """Measure the share of interrupted trainings that restored a checkpoint after each interruption."""
+    """Measure the share of interrupted trainings that restored a checkpoint after each interruption.
+
+    An interruption after which the script did not start again, or did not report its start, has no effect.
+    """
     interrupted_rows = [row for row in evidence.trainings if row["interruptions"]]
     known_rows = [row for row in interrupted_rows if (row["resumes"] or 0) + (row["cold_starts"] or 0)]
     restored_count = sum(not row["cold_starts"] for row in known_rows)

@@ -99,7 +99,7 @@ def test_experiment_is_a_dag_run_with_its_attempts():
         == 0.5
     )
     assert "has a user" in build(make_row())["experiments_per_person_week"].reason
-    assert build(rows[-1])["result_time"].reason == "no training completed in this time"
+    assert build(rows[-1])["result_time"].reason == "no training that was created in this time has completed"
     assert build(*rows, max_experiment_usd=1.5)["experiment_usd"].is_met
 
 
