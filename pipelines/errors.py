@@ -67,7 +67,7 @@ class ValidationError(InvalidError):
 
 
 class TrainingError(InvalidError):
-    """The training script failed: it ended with another exit code than 0."""
+    """The training script failed: it ended with an error."""
 
 
 class PromotionError(InvalidError):

@@ -62,7 +62,7 @@ class Holdout:
             if score is None:
                 continue
             if score.shape != shape:
-                raise DataError(f"the {model}'s scores have the shape {score.shape}, but the holdout needs {shape}.")
+                raise DataError(f"the {model} has scores of the shape {score.shape}, but the holdout needs {shape}.")
             if not np.isfinite(score).all():
                 invalid_rows = int((~np.isfinite(score)).reshape(len(score), -1).any(axis=1).sum())
                 raise DataError(f"the {model}'s score is not a finite number for {invalid_rows} rows.")
