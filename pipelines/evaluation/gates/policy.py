@@ -48,7 +48,8 @@ class Comparison(Section):
     """Smallest relevant gain over the bound, which is `margin` below 0. If the whole interval is below the bound plus
     this gain, the check fails instead of being undecided."""
     test: Literal["auto", "delong", "bootstrap"] = "auto"
-    """auto: for auc of independent rows, DeLong's test; otherwise a test by groups or the paired bootstrap."""
+    """Test for independent rows. auto: DeLong's test for auc, the paired bootstrap for other metrics. With `group_by`,
+    the test is always by groups, and delong is refused."""
 
     @model_validator(mode="after")
     def _check_test(self) -> Self:
