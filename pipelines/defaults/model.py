@@ -175,7 +175,7 @@ class Model:
         return self._name_scores(np.asarray(scores), frame.index)
 
     def score_columns(self, columns: Mapping[str, Sequence[Any]]) -> np.ndarray[Any, Any] | pd.DataFrame:
-        """Score a few rows without pandas. Return the same as `score`, to the last bit.
+        """Score a few rows that are not in a DataFrame. Return the same as `score`, to the last bit.
 
         For one row, pandas would take longer than the model.
 
