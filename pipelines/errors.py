@@ -5,7 +5,7 @@ LeewayError                 exit code
 │   ├── SpecError                a spec, an option or params.yaml is not valid
 │   ├── DataError                the data is missing or not valid (columns, partition, rows)
 │   ├── ValidationError          a critical expectation failed, so nothing was published
-│   ├── TrainingError            the training script crashed
+│   ├── TrainingError            the training script failed
 │   ├── PromotionError           the registry's rules forbid this promotion
 │   └── EnginesDifferError       DuckDB and Great Expectations judge the same rows differently
 └── RetryableError           75   something outside failed: the same request may work later
@@ -30,7 +30,7 @@ MAX_HINT_CHARS = 400
 MAX_NAMED_REFUSALS = 5
 """Largest number of refusals that one error names."""
 MAX_REFUSAL_CHARS = 900
-"""Largest total length of these refusals, characters."""
+"""Largest total length of the messages of these refusals, characters."""
 
 
 class LeewayError(Exception):
@@ -67,7 +67,7 @@ class ValidationError(InvalidError):
 
 
 class TrainingError(InvalidError):
-    """The training script crashed."""
+    """The training script failed: it ended with an error."""
 
 
 class PromotionError(InvalidError):
@@ -97,7 +97,11 @@ class StorageError(RetryableError):
 
 
 def describe_refusals(refusals: Mapping[Any, LeewayError]) -> str:
-    """Describe the errors of the first refused partitions. The fewer there are, the longer each text may be."""
+    """Describe the errors of the first `MAX_NAMED_REFUSALS` partitions. The fewer there are, the longer each may be.
+
+    Args:
+        refusals: maps each refused partition to its error; one or more.
+    """
     limit = MAX_REFUSAL_CHARS // min(len(refusals), MAX_NAMED_REFUSALS)
     texts = [f"{partition}: {_format_one_line(error.message, limit)}" for partition, error in refusals.items()]
     return " / ".join(texts[:MAX_NAMED_REFUSALS])

@@ -1,4 +1,4 @@
-"""Define no metrics in addition to those of the task, for datasets without a metrics.py."""
+"""Define the metrics of datasets without a metrics.py: none in addition to those of the task."""
 
 from __future__ import annotations
 

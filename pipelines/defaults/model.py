@@ -42,13 +42,13 @@ class Schema:
 
     @classmethod
     def fit(cls, frame: pd.DataFrame, description: dict[str, Any], quantiles: Sequence[float] = ()) -> Schema:
-        """Return the schema of training features: the categories are those that `frame` has, sorted.
+        """Return the schema of training features, with the sorted categories and classes of all training rows.
 
         Args:
-            frame: the training features.
+            frame: the training features that this host has.
             description: has `features`, which maps each name to its kind; `label`, the name of the label's column; and
                 `task`, which is binary if it is missing. `parts` has the categories and classes of all rows, if `frame`
-                may have only a share of them.
+                may have only a share of them. Without `parts`, they are those of `frame`.
             quantiles: quantiles that the model predicts, ascending.
         """
         kinds, label = description["features"], description["label"]
@@ -66,7 +66,7 @@ class Schema:
 
         Args:
             frame: has the feature columns; other columns are ignored. With the label column, the matrix has labels.
-            bins_of: matrix whose bins of the features the new matrix uses; None: xgboost makes the bins itself.
+            bins_of: matrix whose bins of the features the new matrix uses; None: xgboost makes them in the training.
 
         Raises:
             KeyError: a feature column is missing.
@@ -84,7 +84,8 @@ class Schema:
     def to_array(self, frame: pd.DataFrame) -> np.ndarray[Any, Any]:
         """Convert the features to an array for `inplace_predict`, with the same values as `to_matrix`.
 
-        It holds the code of each category; missing values are NaN. For 100 rows it takes a twentieth of the time.
+        The array holds the code of each category. Missing values, and categories that are not in the training data,
+        are NaN. For 100 rows, this takes a twentieth of the time of `to_matrix`.
 
         Raises:
             KeyError: a feature column is missing.
@@ -94,16 +95,16 @@ class Schema:
         names = list(self.features)
         frame = frame if list(frame.columns) == names else frame[names]
         values = frame.to_numpy(object, na_value=np.nan)
-        for number, (name, kind) in enumerate(self.features.items()):
+        for column, (name, kind) in enumerate(self.features.items()):
             if kind != "number":
                 codes = self._codes[name]
-                values[:, number] = [codes.get(value, np.nan) for value in values[:, number]]
+                values[:, column] = [codes.get(value, np.nan) for value in values[:, column]]
         return _convert_to_32_bits(values.astype(np.float64))
 
     def build_array(self, columns: Mapping[str, Sequence[Any]]) -> np.ndarray[Any, Any]:
         """Convert the features, given as lists of Python values by name, to the array of `to_array`.
 
-        For one row it takes a tenth of the time of a frame and `to_array`.
+        For one row, this takes a tenth of the time of making a frame and calling `to_array`.
 
         Raises:
             KeyError: a feature is missing.
@@ -174,9 +175,12 @@ class Model:
         return self._name_scores(np.asarray(scores), frame.index)
 
     def score_columns(self, columns: Mapping[str, Sequence[Any]]) -> np.ndarray[Any, Any] | pd.DataFrame:
-        """Score a few rows that are lists of Python values by feature. Returns what `score` returns, to the last bit.
+        """Score a few rows that are not in a DataFrame. Return the same as `score`, to the last bit.
 
-        For one row, pandas would take longer than the model. A missing value is None or NaN.
+        For one row, pandas would take longer than the model.
+
+        Args:
+            columns: maps each feature to its values, one for each row; None or NaN is a missing value.
         """
         scores = np.asarray(self._serial_booster.inplace_predict(self.schema.build_array(columns)))
         return self._name_scores(scores, pd.RangeIndex(len(scores)))

@@ -34,7 +34,8 @@ def make_train_matrix(schema: Schema, rows: pd.DataFrame, hosts: Hosts, parts: M
         parts: description of the parts, if the step `divide` wrote the channel; else empty.
 
     Raises:
-        InvalidInput: there are too few rows, or another program divided them. A retry cannot help.
+        InvalidInput: there are too few rows, or S3 divided rows that the step `divide` did not write. A retry cannot
+            help.
     """
     if is_sharded("train") and hosts.count > 1:
         if not parts:
@@ -55,7 +56,7 @@ def make_train_matrix(schema: Schema, rows: pd.DataFrame, hosts: Hosts, parts: M
 
 
 def check_row_count(hosts: Hosts, row_count: int, parts: Mapping[str, Any]) -> None:
-    """Check that the hosts have all rows of a divided file together, and none twice. Call it on all connected hosts.
+    """Check that the hosts together have as many rows as the file that was divided. Call it on all connected hosts.
 
     Args:
         hosts: hosts of the job.
@@ -63,7 +64,7 @@ def check_row_count(hosts: Hosts, row_count: int, parts: Mapping[str, Any]) -> N
         parts: description of the parts; empty if the file is not divided.
 
     Raises:
-        InvalidInput: rows are missing, or occur twice. A retry cannot help.
+        InvalidInput: the numbers differ, so rows are missing or occur twice. A retry cannot help.
     """
     total = collective.reduce_sum(hosts, row_count)
     if parts and total != parts["rows"]:

@@ -1,7 +1,8 @@
 """Train gradient-boosted trees: a SageMaker script-mode script that runs the same way on a laptop.
 
-Reads SM_CHANNEL_TRAIN and SM_CHANNEL_VALIDATION (data.parquet, with its columns described in the metadata). Writes
-SM_MODEL_DIR and SM_OUTPUT_DATA_DIR. Keeps checkpoints in SM_CHECKPOINT_DIR (/opt/ml/checkpoints if it is not set).
+Reads SM_CHANNEL_TRAIN and SM_CHANNEL_VALIDATION (data.parquet, with its columns described in the metadata). Writes the
+model to SM_MODEL_DIR. Writes the record of the training (parameters, metrics of each round, used resources) and scores
+of validation rows to SM_OUTPUT_DATA_DIR. Keeps checkpoints in SM_CHECKPOINT_DIR (default: /opt/ml/checkpoints).
 A training that was stopped at any moment resumes from its last checkpoint when it is started again. Its model is
 byte-identical to the model of a training without a stop.
 
@@ -115,7 +116,7 @@ class Training:
     def _restore_or_create(self) -> tuple[xgb.Booster, dict[str, Any]]:
         """Return the booster and the state of the last checkpoint; if there is none, return new ones.
 
-        On several hosts, the checkpoint of the first host counts, whatever the others have.
+        On several hosts, only the first one has checkpoints, and sends its last one to the others.
 
         Raises:
             InvalidInput: the checkpoint is that of another model. A retry cannot help.
@@ -187,7 +188,7 @@ class Training:
 
 
 def _list_inputs(args: argparse.Namespace) -> dict[str, Any]:
-    """Return everything that determines the model: the hyperparameters, and the digests of the data."""
+    """Return everything that determines the model: hyperparameters that influence it, and the digests of the data."""
     hyperparameters = {name: value for name, value in vars(args).items() if not isinstance(value, Path)}
     digests = {name: compute_data_digest(vars(args)[name]) for name in ("train", "validation")}
     fixed_values = {name: value for name, value in hyperparameters.items() if name not in CHANGEABLE_HYPERPARAMETERS}

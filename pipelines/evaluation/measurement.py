@@ -27,7 +27,7 @@ class Sample:
     train_mean: float | Array
     """Mean label of the training rows; for a multiclass model, the share of each class."""
     rows: pd.DataFrame
-    """The scored rows."""
+    """The scored rows. In a regression, columns `score_QUANTILE` have the predicted quantiles, if there are any."""
     classes: Sequence[str]
     """Names of the classes of a multiclass model; empty for other models."""
 
@@ -39,7 +39,7 @@ class Measurement:
     metrics: dict[str, float]
     """Metrics by name."""
     tables: dict[str, Table]
-    """Tables of the figure, by name."""
+    """Tables by name. `draw` also needs the table `importance`, which the caller adds."""
     draw: Callable[..., None]
     """Takes a path, the tables, the metrics and a title; draws the figure to the path."""
 

@@ -20,7 +20,7 @@ from pipelines.evaluation.statistics.weighted import METRICS, Metric
 
 WEIGHT = "sample_weight"
 """Parameter that scikit-learn's metrics have for the weights of rows."""
-ROWS_PER_WEIGHT = 10
+REPETITIONS_OF_SMALLEST_WEIGHT = 10
 """How often a row of the smallest weight is repeated if the weights are not whole numbers. More repetitions would
 follow the weights more exactly, and take longer."""
 
@@ -82,4 +82,4 @@ def _count_repetitions(weights: Array) -> Array:
     rounded_weights = np.rint(weights)
     if np.allclose(weights, rounded_weights):
         return np.asarray(rounded_weights, dtype=int)
-    return np.asarray(np.rint(weights / weights.min() * ROWS_PER_WEIGHT), dtype=int)
+    return np.asarray(np.rint(weights / weights.min() * REPETITIONS_OF_SMALLEST_WEIGHT), dtype=int)

@@ -22,7 +22,7 @@ def write_tables(folder: Path, tables: Mapping[str, Table]) -> None:
 
 
 def read_importance(path: Path) -> dict[str, float]:
-    """Read importance.csv; map each feature to its share of the importance, in the order of the file.
+    """Read importance.csv; map each feature to its share of the total gain, in the order of the file.
 
     Each name stays text. pandas would read the name `NA` as a missing value, and `2013` as a number.
     """

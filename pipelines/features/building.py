@@ -31,12 +31,13 @@ PREFETCHED_BATCHES = 4
 def build_labelled_features(dataset: Dataset, rows: ibis.Table, since: dt.datetime | None = None) -> ibis.Table:
     """Return the features of the rows with a label, sorted by key.
 
-    Rows whose label never became known are removed only at the end, because features of other rows may depend on them.
+    Rows whose label is not known are removed only at the end, because features of other rows may depend on them.
 
     Args:
         dataset: dataset of the rows.
         rows: published rows.
-        since: start of the first partition whose features are returned; None: all partitions.
+        since: start of the first partition, UTC, whose features are returned; None: all partitions. If no lookup reads
+            earlier partitions, it is ignored, and the features of all `rows` are returned.
     """
     features = _build_known_features(dataset, rows, since)
     return features.filter(features[dataset.label].notnull()).order_by(*dataset.key)
@@ -48,13 +49,14 @@ def build_sorted_features(dataset: Dataset, rows: ibis.Table, since: dt.datetime
     Args:
         dataset: dataset of the rows.
         rows: published rows.
-        since: start of the first partition whose features are returned; None: all partitions.
+        since: start of the first partition, UTC, whose features are returned; None: all partitions. If no lookup reads
+            earlier partitions, it is ignored, and the features of all `rows` are returned.
     """
     return _build_known_features(dataset, rows, since).order_by(*dataset.key)
 
 
 def build_features(dataset: Dataset, rows: ibis.Table) -> ibis.Table:
-    """Return the key, the features and the label of every row; the label is null if it never became known.
+    """Return the key, the features and the label of every row; the label is null if it is not known.
 
     Features of lookups are those of the row's own partition.
 
@@ -78,7 +80,7 @@ def _select_features(dataset: Dataset, columns: ibis.Table) -> ibis.Table:
 
 
 def build_lookup_values(dataset: Dataset, lookup: Lookup, rows: ibis.Table) -> ibis.Table:
-    """Return the columns of a lookup's key, with the prefix `KEY_PREFIX`, and its features. Equal rows occur once."""
+    """Return the key of a lookup, with `features.columns.KEY_PREFIX` in its names, and its features; no row twice."""
     columns = compute_columns(dataset, rows)
     features = [select_feature(dataset, columns, name) for name in lookup.features]
     return columns.select(*select_keys(columns, lookup.key), *features).distinct()

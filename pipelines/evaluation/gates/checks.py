@@ -73,10 +73,12 @@ def check_estimate(
         name: name of the check.
         estimate: value with its interval at the policy's alpha.
         bound: smallest allowed value; if `is_upper` is true, the largest allowed value.
-        policy: its `min_groups`, `alpha` and `power` are used.
+        policy: its `group_by`, `min_groups`, `alpha` and `power` are used.
         is_upper: whether the bound is the largest allowed value.
         is_strict: whether a value equal to the bound fails: a model is not better than itself.
-        relevant_effect: smallest relevant distance from the bound, on its allowed side. 0: the observed distance.
+        relevant_effect: smallest relevant distance from the bound, on its allowed side. The check fails if the whole
+            interval is below this distance. 0: every distance is relevant, and the numbers of rows and groups needed
+            are those that detect the observed distance.
     """
     # `decide` compares with a lower bound. So for an upper bound, the estimate and the bound change their signs.
     signed_estimate, lower = (-estimate, -bound) if is_upper else (estimate, bound)

@@ -18,6 +18,7 @@ def check_gate_section(section: Mapping[str, Any], dataset: Dataset) -> None:
     Raises:
         SpecError: the gate would refuse the policy. For example, it names a metric that neither the task nor the
             dataset's metrics.py has. A retry cannot help.
+        pydantic.ValidationError: the policy has an unknown field or a wrong value. A retry cannot help.
     """
     metrics = {**list_metrics(dataset.task), **load_own_metrics(dataset)}
     complete_policy(Policy(**section.get("policy", {})), dataset.task, metrics, are_classes_known=False)

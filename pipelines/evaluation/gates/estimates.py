@@ -33,7 +33,10 @@ def find_groups(holdout: Holdout, policy: Policy) -> Array | None:
 
 
 def estimate_metric(holdout: Holdout, name: str, policy: Policy) -> Estimate:
-    """Estimate a metric of the candidate: by DeLong for the AUC of independent rows, else by groups or bootstrap.
+    """Estimate a metric of the candidate, with its interval.
+
+    The method is DeLong's for the AUC of independent rows, and that of `statistics.calibration` for the ECE. In all
+    other cases, it is the jackknife by groups or, for independent rows, the bootstrap.
 
     With fewer groups than the policy requires, the interval is infinite. A metric of a class without rows is NaN.
     """

@@ -26,9 +26,10 @@ class Holdout:
     """The candidate's probability of 1, or its predicted number; shape (rows,). For a multiclass model, its
     probability of each class; shape (rows, classes)."""
     champion_score: Array | None
-    """The champion's scores, in the shape of `candidate_score`; None if there is no champion to compare with."""
+    """The champion's scores, in the shape of `candidate_score`; None if there is no champion to compare with. A
+    champion with a later as_of is not compared, because it may have been trained on these rows."""
     features: pd.DataFrame
-    """The features, and `date`."""
+    """Columns of the rows: the features and others, such as the key and `date`."""
     base_rate: float | Array
     """Mean label of the training rows (for binary labels, the share of label 1). For a multiclass model, the share of
     each class; shape (classes,). A model without features predicts this for every row."""
@@ -49,7 +50,8 @@ class Holdout:
         """Check that the rows can be judged.
 
         Raises:
-            DataError: all labels are equal, or a label or a score is not finite. A retry cannot help.
+            DataError: all labels are equal, a label or a score is not finite, or scores are not of these rows and
+                classes. A retry cannot help.
         """
         if len(np.unique(self.label)) < 2:
             raise DataError(f"the {len(self.label)} rows of the holdout have only one label, and cannot be judged.")
@@ -60,7 +62,7 @@ class Holdout:
             if score is None:
                 continue
             if score.shape != shape:
-                raise DataError(f"the {model} has {len(score)} scores for {len(self.label)} rows of the holdout.")
+                raise DataError(f"the {model} has scores of the shape {score.shape}, but the holdout needs {shape}.")
             if not np.isfinite(score).all():
                 invalid_rows = int((~np.isfinite(score)).reshape(len(score), -1).any(axis=1).sum())
                 raise DataError(f"the {model}'s score is not a finite number for {invalid_rows} rows.")
@@ -89,7 +91,7 @@ class Holdout:
         return int(self.features["date"].nunique()) if "date" in self.features else 0
 
     def get_column(self, name: str) -> pd.Series[Any]:
-        """Return a column of the features.
+        """Return a column of the rows.
 
         Raises:
             DataError: there is no such column. A retry cannot help.

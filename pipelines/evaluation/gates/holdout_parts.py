@@ -25,8 +25,9 @@ MIN_WEEK_GROUPS = 3
 TABLE_COLUMNS = ("column", "part", "rows", "value", "low", "high", "p_value", "judged")
 """Columns of a table of parts, which has one row for each part.
 
-`column` is the name of a column of the holdout, or `week`. `part` is the value that the rows of the
-part have in this column; see `_split_by_value` for rows without a value.
+`column` is the name of a column of the holdout, or `week`. `part` is the value that the rows of the part have in this
+column; see `_split_by_value` for rows without a value. `value`, `low` and `high` are the metric with its interval; of a
+slice, the candidate's metric minus the champion's. `judged` says whether the part has enough rows and groups.
 """
 
 
@@ -89,8 +90,8 @@ def check_weeks(holdout: Holdout, policy: Policy) -> tuple[list[Check], pd.DataF
     def estimate(mask: Array) -> Estimate:
         week_groups = None if groups is None else groups[mask]
         score = holdout.candidate_score[mask]
-        # Days that follow each other may be alike, since weather lasts. A week has too few days to estimate how much
-        # they are alike, so its days are treated as independent.
+        # Days that follow each other may be alike. A week has too few days to estimate how much they are alike, so its
+        # days are treated as independent.
         return estimate_part(metric, holdout.label[mask], [score], policy.alpha, week_groups, is_autocorrelated=False)
 
     def is_judged(value: Estimate) -> bool:

@@ -35,6 +35,7 @@ def read_holdout(
 
     Raises:
         DataError: a file does not exist or is damaged, or the rows cannot be judged. A retry cannot help.
+        SpecError: the dataset's metrics.py is not valid. A retry cannot help.
     """
     columns = (*dataset.key, dataset.label, "date")
     rows, train = (
@@ -79,7 +80,7 @@ def read_labels(labels: pd.Series[Any], classes: Sequence[str]) -> Array:
     try:
         return encode_labels(labels, classes)
     except ValueError as error:
-        raise DataError(f"{error} of train.", "Run `preprocess` again.") from None
+        raise DataError(f"{error}. These are the classes of the training rows.", "Run `preprocess` again.") from None
 
 
 def read_quantiles(rows: pd.DataFrame) -> dict[str, Array]:

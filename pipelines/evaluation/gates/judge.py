@@ -27,7 +27,7 @@ class JudgedData:
     days_after_champion: int | None = None
     """The candidate's as_of minus the champion's, days; None if there is no champion."""
     package: serving.PackageMeasurements | None = None
-    """Measurements of the packaged model; None if it is not registered, or the policy has no section `serving`."""
+    """Measurements of the packaged model; None if it is not registered, or `serving` of the policy is null."""
     cost_usd: float | None = None
     """Cost of the training, US dollars; None if it is not known."""
 
@@ -72,7 +72,10 @@ def judge(evidence: JudgedData, policy: Policy) -> Judgement:
 
 
 def _count_label_rows(holdout: Holdout, policy: Policy) -> dict[str, int]:
-    """Count the rows of the rarer label; for a multiclass model, of each class that the policy's metrics measure."""
+    """Count the rows of the rarer label; for a multiclass model, of each class that the policy's metrics measure.
+
+    In a regression, nothing is counted.
+    """
     if holdout.task == "binary":
         ones = int((holdout.label == 1).sum())
         return {"the rarer label": min(ones, len(holdout.label) - ones)}

@@ -35,7 +35,10 @@ def check_single_features(holdout: Holdout, features: Sequence[str], bound: floa
 
 
 def _compute_largest_concordance(holdout: Holdout, values: pd.Series[Any]) -> float:
-    """Compute the concordance of a feature alone; for a multiclass model, the largest over the classes."""
+    """Compute the concordance of a feature alone; for a multiclass model, the largest over the classes.
+
+    Classes with fewer than `MIN_ROWS` rows are left out.
+    """
     labels = [holdout.label]
     if holdout.task == "multiclass":
         masks = [holdout.label == class_index for class_index in range(len(holdout.classes))]
@@ -49,7 +52,7 @@ def compute_concordance_alone(label: Array, values: pd.Series[Any]) -> float:
     If the label has two values, the concordance is the AUC. The score of a category is its mean label in the other half
     of the rows, so a column of unique names predicts nothing. A missing value is treated as a value: a number below or
     above all others, or a category. If the concordance of the rows with a value is larger, it is returned, so missing
-    values cannot hide a leak.
+    values cannot hide a leak. With fewer than `MIN_ROWS` rows or only one label, the result is 0.5.
     """
     has_value = values.notna().to_numpy()
     value = _compute_concordance(label[has_value], values[has_value])

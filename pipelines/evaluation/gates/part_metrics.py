@@ -53,11 +53,11 @@ class MeanMetric(ABC):
 
     def estimate_by_rows(self, label: Array, scores: Sequence[Array], alpha: float) -> Estimate:
         """Estimate the metric of one score, or the first score's metric minus the second's, for independent rows."""
-        values = [self.compute_row_values(label, score) for score in scores]
-        gains = values[0] if len(values) == 1 else values[0] - values[1]
-        se = float(sem(gains)) if len(gains) > 1 else math.inf
+        row_values = [self.compute_row_values(label, score) for score in scores]
+        values = row_values[0] if len(row_values) == 1 else row_values[0] - row_values[1]
+        se = float(sem(values)) if len(values) > 1 else math.inf
         return Estimate.from_standard_error(
-            float(gains.mean()), se, len(gains), alpha, lowest=-math.inf, highest=math.inf
+            float(values.mean()), se, len(values), alpha, lowest=-math.inf, highest=math.inf
         )
 
     def has_value(self, label: Array) -> bool:
@@ -115,8 +115,8 @@ def estimate_part(
 ) -> Estimate:
     """Estimate the metric of one score on the rows of a part, or the first score's metric minus the second's.
 
-    Without groups, rows are treated as independent. With groups, the method is that of `estimate_by_groups`, whose
-    docstring describes `is_autocorrelated`.
+    Without groups, rows are treated as independent. With groups, the method is the jackknife of `estimate_by_groups`.
+    `is_autocorrelated` says whether groups that follow each other may be related.
     """
     if groups is None:
         return metric.estimate_by_rows(label, scores, alpha)

@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field, model_validator
 
 from pipelines.parameters import Parameters
 
-Metric = Annotated[str, Field(pattern=r"^([A-Za-z_][A-Za-z0-9_]{0,63}|(recall|auc|pinball|coverage)/.{1,200})$")]
+MetricName = Annotated[str, Field(pattern=r"^([A-Za-z_][A-Za-z0-9_]{0,63}|(recall|auc|pinball|coverage)/.{1,200})$")]
 """Name of a metric of the task (`pipelines.evaluation.statistics.weighted`), or of the dataset's metrics.py."""
 Share = Annotated[float, Field(ge=0, le=1)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
@@ -38,17 +38,18 @@ class Bound(Section):
 class Comparison(Section):
     """A paired comparison of candidate and champion on the same rows."""
 
-    metric: Metric
+    metric: MetricName
     """Metric to compare. Whether greater or smaller is better follows from the metric: greater for auc and r2,
     smaller for a loss."""
     margin: Amount = 0.0
     """Tolerated loss. 0: the candidate must be better. Above 0: the candidate must not be worse by more than this
     (non-inferiority)."""
     relevant_gain: Amount = 0.0
-    """Smallest relevant gain over the bound. If the whole interval is below the bound plus this gain, the check fails
-    instead of being undecided."""
+    """Smallest relevant gain over the bound, which is `margin` below 0. If the whole interval is below the bound plus
+    this gain, the check fails instead of being undecided."""
     test: Literal["auto", "delong", "bootstrap"] = "auto"
-    """auto: for auc of independent rows, DeLong's test; otherwise a test by groups or the paired bootstrap."""
+    """Test for independent rows. auto: DeLong's test for auc, the paired bootstrap for other metrics. With `group_by`,
+    the test is always by groups, and delong is refused."""
 
     @model_validator(mode="after")
     def _check_test(self) -> Self:
@@ -61,10 +62,11 @@ class Slices(Section):
     """Slices of the holdout: none may fall far behind the champion."""
 
     columns: list[str]
-    """Columns of the features. Each value of a column is a slice."""
+    """Columns of the holdout, such as features. Each value of a column is a slice."""
     max_drop: Share = 0.05
-    """Largest tolerated loss of AUC against the champion; all slices are tested together (Holm). In a regression, the
-    loss is the increase of the mean absolute error, as a share of the champion's on the whole holdout."""
+    """Largest tolerated loss of AUC against the champion, or of accuracy for multiclass models; all slices are tested
+    together (Holm). In a regression, the loss is the increase of the mean absolute error, as a share of the champion's
+    on the whole holdout."""
     min_rows: Annotated[int, Field(ge=1)] = 500
     """Slices with fewer rows, or with fewer groups than `min_groups`, are reported, not judged."""
 
@@ -73,10 +75,11 @@ class Stability(Section):
     """Weeks of the holdout: none may fall far below the whole holdout."""
 
     max_drop: Share = 0.10
-    """Largest tolerated loss of AUC of a week against the whole holdout; all weeks are tested together (Holm). In a
-    regression, the loss is the increase of the mean absolute error, as a share of that of the whole holdout."""
+    """Largest tolerated loss of AUC of a week against the whole holdout, or of accuracy for multiclass models; all
+    weeks are tested together (Holm). In a regression, the loss is the increase of the mean absolute error, as a share
+    of that of the whole holdout."""
     min_rows: Annotated[int, Field(ge=1)] = 500
-    """Weeks with fewer rows are reported, not judged."""
+    """Weeks with fewer rows, or with fewer than 3 groups, are reported, not judged."""
 
 
 class Serving(Section):
@@ -109,20 +112,21 @@ class Policy(Section):
     may be related too. Every interval is then computed by groups. Empty: rows are treated as independent, and auc has
     DeLong's interval."""
     min_groups: Annotated[int, Field(ge=2)] = 10
-    """Smallest number of groups for a check by groups. With fewer, the check is undecided."""
+    """Smallest number of groups for a check by groups. With fewer, the check is undecided, but a slice is only
+    reported. A week needs 3 groups."""
     seed: int = 13
     """Seed of the bootstrap."""
     min_rows: Annotated[int, Field(ge=1)] = 5_000
     """Smallest number of holdout rows with which a verdict can pass. A binary model also needs 30 rows of each label. A
     multiclass model needs 30 rows of each class that a metric of the policy measures alone or in a mean over
     classes."""
-    bounds: Annotated[dict[Metric, Bound], Field(min_length=1)] = {
+    bounds: Annotated[dict[MetricName, Bound], Field(min_length=1)] = {
         "auc": Bound(at_least=0.60, at_most=0.80),
         "ece": Bound(at_most=0.10),
     }
     """Bounds by metric, one or more. An AUC above its upper bound is treated as a leak, not as a good model. Other
     tasks have other defaults of bounds, baseline, champion and stability: see `task_policy`."""
-    baseline: list[Metric] = ["log_loss"]
+    baseline: list[MetricName] = ["log_loss"]
     """Metrics in which the candidate must be better than two constant predictions: the mean label of the training days,
     and the mean label of the last week of these days."""
     champion: list[Comparison] = [Comparison(metric="auc", margin=0.005, relevant_gain=0.005)]
@@ -138,8 +142,9 @@ class Policy(Section):
     stability: Stability | None = Stability()
     """Weeks of the holdout; null: no check."""
     max_solo_auc: Share | None = 0.75
-    """Largest AUC of one feature alone. A feature above this bound is treated as a leak. In a regression, this bounds
-    the concordance: the share of pairs of rows that the feature puts in the right order. Null: no check."""
+    """Largest AUC of one feature alone. A feature above this bound is treated as a leak. For a multiclass model, the
+    AUC is the largest of one class against all others. In a regression, this bounds the concordance: the share of pairs
+    of rows that the feature puts in the right order. Null: no check."""
     serving: Serving | None = Serving()
     """The packaged model, if it is registered; null: no check."""
     max_cost_usd: Amount | None = None

@@ -11,11 +11,11 @@ from pipelines.evaluation.gates.verdict import UNDECIDED, Check, combine_outcome
 
 @dataclass(frozen=True)
 class Remedy:
-    """The data that would decide an undecided verdict."""
+    """What would decide an undecided verdict."""
 
     days_needed: int | None
     """Days of holdout that would decide all undecided checks, if the measured values stay the same; None if no number
-    of days would, or if the verdict is not undecided."""
+    of days would, if the days of the holdout are not known, or if the verdict is not undecided."""
     next_steps: list[str]
     """What to do, in sentences; empty if the verdict is not undecided."""
 

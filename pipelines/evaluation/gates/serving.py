@@ -19,7 +19,7 @@ from pipelines.evaluation.gates.verdict import FAILED, PASSED, UNDECIDED, Check
 from pipelines.score_columns import SCORE, name_score_columns
 
 Scorer = Callable[[pd.DataFrame], Any]
-"""Takes feature rows, returns their scores; shape (rows,), or a frame with a column for each class."""
+"""Takes feature rows, returns their scores; shape (rows,), or a frame with a column for each class or quantile."""
 SINGLE_CALLS, BATCH_CALLS, WARMUP_CALLS = 200, 30, 3
 """Number of timed calls with one row and with a batch, and of calls before the timing."""
 MAX_TIMING_S = 3.0
@@ -121,7 +121,7 @@ def _compute_skew(score: Scorer, training_scores: pd.DataFrame) -> float | None:
     for name in name_score_columns(classes):
         if name not in training_scores:
             message = f"the file of the training's scores has no column {name}."
-            raise DataError(message, "The training script writes it.")
+            raise DataError(message, "The training script has to write it.")
     expected_scores, values = read_scores(training_scores, classes), np.asarray(scores, dtype=float)
     if values.shape != expected_scores.shape:
         raise DataError(

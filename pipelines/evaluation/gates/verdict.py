@@ -25,13 +25,13 @@ class Check(BaseModel):
     name: str
     """Name of the check, such as `auc` or `rows of holdout`."""
     value: float | None
-    """Measured value; null if it is not a number."""
+    """Measured value; null if there is none, or if it is not a finite number."""
     bound: float | None
     """Bound that the value was compared with; null if there is none, or if it is not a number."""
     low: float | None = None
-    """Lower end of the value's interval; null if the value is exact."""
+    """Lower end of the value's interval; null if the value is exact, or if this end is infinite."""
     high: float | None = None
-    """Upper end of the value's interval; null if the value is exact."""
+    """Upper end of the value's interval; null if the value is exact, or if this end is infinite."""
     outcome: Outcome
     """passed; failed; undecided: too little data to decide; reported: there is no bound."""
     rows_needed: int | None = None
@@ -47,8 +47,8 @@ class Check(BaseModel):
 def combine_outcomes(checks: Iterable[Check]) -> Outcome:
     """Combine the outcomes of the checks into one, leaving out checks with the outcome `reported`.
 
-    The outcome is failed if a check failed or if there are no other checks. Otherwise, it is undecided if a check is
-    undecided, else passed.
+    The outcome is failed if a check failed, or if no check is left. Otherwise, it is undecided if a check is undecided,
+    else passed.
     """
     outcomes = {check.outcome for check in checks} - {REPORTED}
     if not outcomes or FAILED in outcomes:
@@ -57,7 +57,7 @@ def combine_outcomes(checks: Iterable[Check]) -> Outcome:
 
 
 def needs_approval(outcome: Outcome, approval: Approval) -> bool:
-    """Return whether a person must approve a verdict. A failed verdict never does: it prevents the promotion."""
+    """Return whether a person must approve a promotion. After a failed verdict, no approval is possible."""
     if approval == "when_undecided":
         return outcome == UNDECIDED
     return outcome == PASSED and approval == "required"

@@ -2,8 +2,8 @@
 
 The rows are counted once, by bins of the score. Each draw of the bootstrap uses only these counts, so the cost of a
 draw does not depend on the number of rows. If there are groups, whole groups are drawn (the cluster bootstrap). If not,
-the count of each bin is drawn from a Poisson distribution (the Poisson bootstrap; Chamandy et al. 2012, Estimating
-uncertainty for massive data streams, Google).
+the count of each bin and label is drawn from a Poisson distribution (the Poisson bootstrap; Chamandy et al. 2012,
+Estimating uncertainty for massive data streams, Google).
 """
 
 from __future__ import annotations
@@ -92,7 +92,10 @@ def _resample(counts: Array, *, has_groups: bool) -> Array:
 
 
 def _compute_on_grid(counts: Array) -> tuple[Array, Array]:
-    """Compute ROC and precision on `GRID`, each of shape (draws, 201). Draws without one of the labels are left out."""
+    """Compute ROC and precision on `GRID`, each of shape (draws, 201), from counts of shape (draws, bins, 2).
+
+    Draws without one of the labels are left out.
+    """
     negatives, positives = (np.cumsum(counts[:, :, label], axis=1) for label in (0, 1))
     has_both_labels = (positives[:, -1] > 0) & (negatives[:, -1] > 0)
     roc, precision = [], []

@@ -46,7 +46,7 @@ class PictureData:
     candidate: Curves | None
     """Curves of the candidate; None for models that are not binary."""
     champion: Curves | None
-    """Curves of the champion; None if there is none to compare with."""
+    """Curves of the champion; None for models that are not binary, or if there is no champion to compare with."""
     slices: pd.DataFrame
     """Table of slices; columns `pipelines.evaluation.gates.holdout_parts.TABLE_COLUMNS`."""
     weeks: pd.DataFrame
@@ -159,7 +159,11 @@ def _draw_calibration(axis: Axes, label: Array, score: Array, name: str, color: 
 
 
 def _draw_holdout_parts(data: PictureData) -> Any:
-    """Draw a metric for each part of the holdout, a slice or a week, and beside them the errors of the candidate."""
+    """Draw a metric for each slice and each week of the holdout, and beside them a chart of errors.
+
+    This chart is the confusion matrix of a binary model, the recalls of a multiclass model, or the errors by week of a
+    regression.
+    """
     figure, (slice_axis, week_axis, confusion_axis) = plt.subplots(1, 3, figsize=(13, 4.6), layout="constrained")
     name = choose_part_metric(data.holdout, data.holdout.candidate_score).name
     slice_metric = name if data.holdout.champion_score is None else f"{name} minus the champion's"

@@ -36,7 +36,7 @@ class MetricParts:
 
 
 def estimate_own_metrics(holdout: Holdout, policy: Policy) -> dict[str, MetricParts]:
-    """Estimate each metric of the dataset on the holdout, on its weeks, and on the slices of the policy."""
+    """Estimate the first `MAX_METRICS` of the dataset's metrics on the holdout, its weeks, and the largest slices."""
     # A week has at most seven days, perhaps fewer than the policy requires. Its interval is wide, but only reported.
     part_policy = policy.model_copy(update={"min_groups": min(policy.min_groups, MIN_WEEK_GROUPS)})
     weeks = _split_by_value(find_weeks(holdout.get_column("date")).to_numpy()) if "date" in holdout.features else {}
@@ -95,7 +95,7 @@ def _estimate_parts(
             )
             estimate = estimate_metric(part, metric, policy)
         except (DataError, ValueError, ArithmeticError):
-            # The user's function may raise an error, for example because all labels are equal.
+            # All labels of the part may be equal, or the user's function may raise an error for another reason.
             continue
         if np.isfinite(estimate.value):
             yield name, estimate

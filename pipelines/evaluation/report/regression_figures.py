@@ -16,10 +16,10 @@ could be seen."""
 
 
 def draw_predictions(holdout: Holdout) -> Any:
-    """Draw predicted against observed values, and the residuals of candidate and champion."""
+    """Draw observed against predicted values, and the residuals of candidate and champion."""
     figure, (value_axis, residual_axis) = plt.subplots(1, 2, figsize=(11, 4.6), layout="constrained")
     _draw_values(value_axis, holdout.label, holdout.candidate_score)
-    value_axis.set_title("Candidate: predicted against observed")
+    value_axis.set_title("Candidate: observed against predicted")
     for score, color in ((holdout.champion_score, CHAMPION_COLOR), (holdout.candidate_score, CANDIDATE_COLOR)):
         if score is not None:
             draw_residuals(residual_axis, tabulate_residuals(holdout.label, score), color)

@@ -43,9 +43,9 @@ def write_report(
         verdict: fields of `GateResult`, as the file of the verdict has them.
         holdout: rows on which the candidate was judged.
         judgement: tables of slices and weeks.
-        policy: gives the threshold of the confusion matrix, and the column of the groups that the bootstrap draws.
+        policy: gives the threshold of the confusion matrix, the groups, the slices and the options of the intervals.
         importance: maps each feature to its share of the gain.
-        links: maps the title of each page that the page links to, to its address.
+        links: maps the title of each link on the page to its address.
     """
     data = PictureData(
         holdout,

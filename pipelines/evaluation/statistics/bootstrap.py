@@ -1,8 +1,9 @@
 """Estimate any metric, and its difference between two models on the same rows, with intervals.
 
-Up to `MAX_FULL_ROWS` rows: the percentile bootstrap (Efron 1979), stratified by the label's value or class. For more
-rows: the bag of little bootstraps (Kleiner, Talwalkar, Sarkar & Jordan 2014, JRSS B 76). With groups of related rows,
-nothing is drawn: see the module `groups`. The calibration error of one model has its own method: see `calibration`.
+Up to `MAX_FULL_ROWS` rows: the percentile bootstrap (Efron 1979), stratified by binary label or class. For more rows:
+the bag of little bootstraps (Kleiner, Talwalkar, Sarkar & Jordan 2014, JRSS B 76). With groups of related rows, nothing
+is drawn: each group is left out once (the jackknife of the module `groups`). The calibration error of one binary model
+has its own method, in the module `calibration`.
 """
 
 from __future__ import annotations

@@ -24,13 +24,14 @@ from pipelines.evaluation.statistics.weighted import split_into_bins
 
 
 def estimate_ece(label: Array, score: Array, *, alpha: float, groups: Array | None = None) -> Estimate:
-    """Estimate the ECE over ten bins of equal mass (Naeini et al. 2015). The interval treats the bins as fixed.
+    """Estimate the ECE over ten bins of equally many rows (Naeini et al. 2015). The interval treats the bins as fixed.
 
     Args:
         label: shape (rows,), 0 or 1, both present.
         score: shape (rows,), a probability.
         alpha: error probability of each end of the interval; see `Estimate`.
-        groups: shape (rows,). Rows with the same value are related, such as those of a day.
+        groups: shape (rows,). Rows with the same value are related, such as those of a day; the values are ordered by
+            time. None: rows are independent.
 
     Raises:
         DataError: the rows are not valid, or there are fewer than two groups. A retry cannot help.

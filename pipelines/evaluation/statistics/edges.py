@@ -1,9 +1,9 @@
 """Widen intervals that are too narrow at the edges of the range of a metric, such as an AUC of 1 from four rows.
 
-A share that was 1 in all of k independent trials may still be as low as alpha ** (1 / k) (Clopper & Pearson 1934,
-Biometrika 26). The AUC is such a share: it is the share of the pairs of a row labelled 1 and a row labelled 0 whose
-scores are in the right order. There are as many independent pairs as rows of the rarer label, so k is the number of
-these rows.
+If the share observed in k independent trials is 1, the true share may still be as low as alpha ** (1 / k) (Clopper &
+Pearson 1934, Biometrika 26). The AUC is such a share: it is the share of the pairs of a row labelled 1 and a row
+labelled 0 whose scores are in the right order. There are as many independent pairs as rows of the rarer label, so k is
+the number of these rows.
 """
 
 from __future__ import annotations

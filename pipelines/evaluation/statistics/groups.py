@@ -24,22 +24,23 @@ from pipelines.evaluation.statistics.inputs import Array
 from pipelines.evaluation.statistics.sums import MeanOfMetrics, WeightedAuc, WeightedMetric, WeightedSums
 
 MAX_TABLE_GROUPS = 1_000
-"""Largest number of groups for which the AUC uses a table of all pairs of groups. The table then takes 8 MB."""
+"""Largest number of groups for which metrics are computed from sums by group. The AUC's table of all pairs of groups
+then takes 8 MB. For more groups, metrics are computed from the rows."""
 COEFFICIENT_FACTOR = 0.4
 """Number of coefficients, as a multiple of groups ** (2 / 3), as Lazarus et al. recommend. More coefficients make a
 narrower interval, which is too narrow if days are related."""
 
 
 def number_groups(groups: Array, rows: int) -> Array:
-    """Number the groups from 0 in the order of their names; return the number of each row's group.
+    """Number the groups from 0 in the order of their values; return the number of each row's group.
 
     Raises:
         DataError: there is not one group for each row, or all rows are in one group. A retry cannot help.
     """
-    names, numbers = np.unique(np.asarray(groups), return_inverse=True)
+    values, numbers = np.unique(np.asarray(groups), return_inverse=True)
     if numbers.shape != (rows,):
         raise DataError(f"there are {rows} labels, but groups of shape {np.shape(groups)}.")
-    if len(names) < 2:
+    if len(values) < 2:
         raise DataError("all rows are in one group: the variance between groups cannot be estimated.")
     return np.asarray(numbers)
 
@@ -100,7 +101,11 @@ def count_coefficients(group_count: int) -> int:
 
 
 def build_group_metrics(metrics: Sequence[WeightedMetric], groups: Array, group_count: int) -> list[WeightedMetric]:
-    """Return each metric as a function of weights of groups: from sums by group if all allow it, else from the rows."""
+    """Return each metric as a function of weights of groups.
+
+    The functions use sums by group if all metrics allow it and there are at most `MAX_TABLE_GROUPS` groups, else the
+    rows.
+    """
     groupable_metrics = [metric for metric in metrics if isinstance(metric, WeightedSums | WeightedAuc | MeanOfMetrics)]
     if len(groupable_metrics) == len(metrics) and group_count <= MAX_TABLE_GROUPS:
         return [metric.build_group_metric(groups, group_count) for metric in groupable_metrics]

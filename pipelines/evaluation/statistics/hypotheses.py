@@ -41,7 +41,7 @@ def adjust_p_values(p_values: Sequence[float]) -> list[float]:
 
 
 def compute_rows_needed(se: float, rows: int, effect: float, alpha: float, power: float) -> int:
-    """Compute how many rows a one-sided test needs to detect a true difference of `effect`.
+    """Compute how many rows a one-sided test needs to detect that a true difference is `effect` above the bound.
 
     Normal approximation (Lachin 1981, Controlled Clinical Trials 2): effect = (z[alpha] + z[1 - power]) * se, and the
     standard error falls as 1 / sqrt(rows).
@@ -63,7 +63,7 @@ def compute_rows_needed(se: float, rows: int, effect: float, alpha: float, power
 
 
 def compute_groups_needed(se: float, groups: int, effect: float, alpha: float, power: float) -> int:
-    """Compute how many groups a one-sided test by groups needs to detect a true difference of `effect`.
+    """Compute how many groups a one-sided test needs to detect that a true difference is `effect` above the bound.
 
     This is `compute_rows_needed` with quantiles of the t distribution, whose degrees of freedom depend on the result.
 

@@ -14,7 +14,7 @@ Array = np.ndarray[Any, Any]
 
 
 def validate_rows(label: Array, *scores: Array) -> tuple[Array, list[Array]]:
-    """Check labels and scores; return the labels as booleans and the scores as float64.
+    """Check labels and scores of binary models; return the labels as booleans and the scores as float64.
 
     Args:
         label: shape (rows,), 0 or 1, both present.

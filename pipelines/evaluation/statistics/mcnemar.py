@@ -42,10 +42,12 @@ def run_mcnemar_test(
     """Test whether two models are right equally often at a threshold (McNemar 1947, Psychometrika 12).
 
     For independent rows, the p-value is that of the exact binomial test of the rows on which only one model is right,
-    and is 1 without such rows. Each end of `gain` is exact at alpha / 2, so the interval excludes 0 if the p-value is
-    below alpha. With groups, p-value and interval are computed by groups, as for any metric (a clustered McNemar's
-    test: Obuchowski 1998, Statistics in Medicine 17). The interval is then never narrower, and the p-value never
-    smaller, than for independent rows.
+    and is 1 without such rows. The interval of `gain` comes from exact bounds of two shares, each at alpha / 2, so
+    the error probability of each end is at most alpha. The interval excludes 0 if the p-value is below alpha.
+
+    With groups, p-value and interval are computed by groups, as for any metric (a clustered McNemar's test: Obuchowski
+    1998, Statistics in Medicine 17). The interval is then never narrower, and the p-value never smaller, than for
+    independent rows.
 
     Args:
         label: shape (rows,), 0 or 1, both present.
@@ -53,7 +55,8 @@ def run_mcnemar_test(
         champion: shape (rows,), finite scores.
         threshold: a row with this score or a higher one is predicted as 1.
         alpha: error probability of each end of the gain's interval; see `Estimate`.
-        groups: shape (rows,). Rows with the same value are related, such as those of a day.
+        groups: shape (rows,). Rows with the same value are related, such as those of a day; the values are ordered by
+            time. None: rows are independent.
 
     Raises:
         DataError: the rows are not valid, or there are fewer than two groups. A retry cannot help.

@@ -30,11 +30,11 @@ class DailySums:
     """Sums of the values of a sample by day. Each array has the shape (days,), and a day may have no values."""
 
     rows: Array
-    """Numbers of values."""
+    """Number of values of each day."""
     total: Array
-    """Sums of the values."""
+    """Sum of the values of each day."""
     squares: Array
-    """Sums of the squared values."""
+    """Sum of the squared values of each day."""
 
     def select_first(self, days: int) -> DailySums:
         """Return the sums of the first `days` days."""

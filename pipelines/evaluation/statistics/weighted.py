@@ -1,9 +1,9 @@
 """Build metrics as functions of weights of the rows. The rows are sorted only once, when the function is built.
 
 Each builder of a binary metric takes labels (bool) and scores, and returns a function. The function takes weights of
-shape (draws, rows), and returns the metric of each draw, shape (draws,). With weights of 1, the metric equals that of
-scikit-learn with the same name, and `ece` equals that of `pipelines.evaluation.metrics`. If a draw lacks one of the two
-labels, a metric that needs both is NaN.
+shape (draws, rows), and returns the metric of each draw, shape (draws,). With weights of 1, the metric equals the same
+metric of scikit-learn, and `ece` equals that of `pipelines.evaluation.metrics`. If a draw lacks one of the two labels,
+a metric that needs both is NaN.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ class Metric:
     build: MetricBuilder
     """Takes labels and scores; returns the metric as a function of weights."""
     greater_is_better: bool | None
-    """None if neither greater nor less is better: the best bias is 0."""
+    """None if neither greater nor less is better (the best bias is 0), or if it is not known."""
     task: Task = "binary"
     """Task of the models that the metric measures."""
     is_share: bool = False
@@ -250,7 +250,8 @@ def is_class_or_quantile_metric(metric: str, task: Task) -> bool:
 def find_metric(metric: str | MetricBuilder | Metric) -> Metric:
     """Return the metric of this name. If several tasks have the name, return the metric of binary models.
 
-    A function that makes a metric becomes a metric of binary models. A `Metric` is returned unchanged.
+    A function that makes a metric becomes a metric of binary models; whether greater is better is then not known. A
+    `Metric` is returned unchanged.
 
     For a threshold other than 0.5, give a function such as `functools.partial(build_f1_metric, threshold=0.3)`.
 
