@@ -23,6 +23,7 @@ from drydock.cloudwatch.statistics import read_statistic
 from drydock.endpoints.endpoint import Endpoint
 from drydock.endpoints.records import Variant
 from drydock.endpoints.sizes import VariantSize
+from drydock.resources import Owner
 
 log = logging.getLogger(__name__)
 
@@ -49,8 +50,8 @@ class Scaler:
         # which has no values yet.
         self._trackings: weakref.WeakKeyDictionary[Any, TargetTracking] = weakref.WeakKeyDictionary()
         self._invocation_counts: weakref.WeakKeyDictionary[Any, float] = weakref.WeakKeyDictionary()
-        # The time.monotonic() at which this scaler last changed a variant, by the id of the variant.
-        self._changed_at: dict[str, float] = {}
+        # The time.monotonic() at which this scaler last changed a variant, by owner and id of the variant.
+        self._changed_at: dict[tuple[Owner, str], float] = {}
         self._unfinished_activities: list[tuple[Endpoint, ScalingActivity]] = []
 
     def start(self) -> None:
@@ -105,7 +106,11 @@ class Scaler:
         # As on AWS, the policy that wants the most instances decides.
         count, policy = max(decisions, key=lambda item: item[0], default=(variant.count, None))
         count = min(max(count, low), high)
-        if count != variant.count and policy is not None and self._may_change(target, policy, count > variant.count):
+        if (
+            count != variant.count
+            and policy is not None
+            and self._may_change(endpoint.owner, target, policy, count > variant.count)
+        ):
             self._change(backend, endpoint, variant, count, f"policy {policy.policy_name} was triggered")
 
     def _measure(self, backend: VariantAutoscaling, endpoint: Endpoint, variant: Variant, policy: Any) -> None:
@@ -138,7 +143,7 @@ class Scaler:
                 return max(apply_steps(steps, variant.count, breach), 0)
         return variant.count
 
-    def _may_change(self, target: Any, policy: Any, is_scale_out: bool) -> bool:
+    def _may_change(self, owner: Owner, target: Any, policy: Any, is_scale_out: bool) -> bool:
         """Return whether a policy may change the variant now.
 
         Scaling in this direction must be neither suspended nor disabled, and the policy's cooldown must have passed
@@ -155,7 +160,7 @@ class Scaler:
         cooldown_s = (
             steps.get("Cooldown", DEFAULT_COOLDOWN_S) if steps else config.get(cooldown_key, DEFAULT_COOLDOWN_S)
         )
-        return bool(time.monotonic() - self._changed_at.get(target.resource_id, -math.inf) >= cooldown_s)
+        return bool(time.monotonic() - self._changed_at.get((owner, target.resource_id), -math.inf) >= cooldown_s)
 
     def _change(
         self, backend: VariantAutoscaling, endpoint: Endpoint, variant: Variant, count: int, cause: str
@@ -166,7 +171,7 @@ class Scaler:
         if not endpoint.scale(sizes):
             return
         log.info("%s: %d instances, because %s", resource_id, count, cause)
-        self._changed_at[resource_id] = time.monotonic()
+        self._changed_at[endpoint.owner, resource_id] = time.monotonic()
         for policy in backend.policies.values():
             if policy.resource_id == resource_id and policy in self._trackings:
                 self._trackings[policy].clear()

@@ -49,7 +49,8 @@ def find_percentile(counted_values: Iterable[tuple[float, float]], percent: floa
         percent: From 0 to 100.
     """
     values = sorted(counted_values)
-    remaining_count = percent / 100 * sum(count for _, count in values)
+    # In this order: 99.9 / 100 * 1,000 is more than 999.
+    remaining_count = percent * sum(count for _, count in values) / 100
     for value, count in values:
         remaining_count -= count
         if remaining_count <= 0:

@@ -100,16 +100,23 @@ def parse_day(option: str, text: str) -> dt.date:
         raise SpecError(f"{option} {text!r} is not a day.", "Write it as YYYY-MM-DD.") from None
 
 
-def parse_days(first: str, last: str) -> tuple[dt.date | None, dt.date | None]:
-    """Parse the options --from and --to; None for an empty option.
+def parse_days(
+    first: str, last: str, names: tuple[str, str] = ("--from", "--to")
+) -> tuple[dt.date | None, dt.date | None]:
+    """Parse the options for the first and the last day; None for an empty option.
+
+    Args:
+        first: value of the option for the first day.
+        last: value of the option for the last day.
+        names: names of the two options, for the errors.
 
     Raises:
-        SpecError: an option is not a day, or --from is after --to. A retry cannot help.
+        SpecError: an option is not a day, or the first day is after the last. A retry cannot help.
     """
-    begin = parse_day("--from", first) if first else None
-    end = parse_day("--to", last) if last else None
+    begin = parse_day(names[0], first) if first else None
+    end = parse_day(names[1], last) if last else None
     if begin and end and begin > end:
-        raise SpecError(f"--from {first} is after --to {last}.", "Swap the two days.")
+        raise SpecError(f"{names[0]} {first} is after {names[1]} {last}.", "Swap the two days.")
     return begin, end
 
 

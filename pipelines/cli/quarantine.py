@@ -80,14 +80,22 @@ def release_rows(dataset: DatasetOption = "", first: FirstOption = "", last: Las
             refusals[partition] = error
             log.error("%s", error)
             continue
-        rows = rows_by_partition[partition]
-        published_rows = rows - remaining_rows
-        write_line(f"{partition}  {published_rows} of {rows} rows published, {remaining_rows} stay in quarantine")
+        write_line(f"{partition}  {_describe_release(rows_by_partition[partition], remaining_rows)}")
     if refusals:
         count = f"{len(refusals)} of {len(rows_by_partition)} partitions were refused"
         raise DataError(f"{count}: {describe_refusals(refusals)}", "The refused partitions did not change.")
     if not rows_by_partition:
         write_line(f"No row of {chosen_dataset.name} is in quarantine{_format_range(first, last)}.")
+
+
+def _describe_release(rows: int, remaining_rows: int) -> str:
+    """Describe what a validation did to a partition with this number of rows in quarantine.
+
+    All staged rows are validated again, so a suite that became stricter puts more of them in quarantine.
+    """
+    if remaining_rows > rows:
+        return f"{remaining_rows - rows} more rows are in quarantine: now {remaining_rows}"
+    return f"{rows - remaining_rows} of {rows} rows published, {remaining_rows} stay in quarantine"
 
 
 def _find_dataset(name: str, first: str, last: str) -> Dataset:

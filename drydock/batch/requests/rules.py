@@ -98,6 +98,9 @@ def build_page(items: Iterable[T], request: Mapping[str, Any]) -> tuple[list[T],
 
 def _parse_token(token: str | None) -> int:
     try:
-        return int(base64.urlsafe_b64decode(token)) if token else 0
+        begin = int(base64.urlsafe_b64decode(token)) if token else 0
     except ValueError:
+        begin = -1
+    if begin < 0:
         refuse("nextToken is not valid.")
+    return begin

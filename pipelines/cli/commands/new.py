@@ -85,7 +85,7 @@ def run_command(
     from pipelines.scaffold.creation import create
     from pipelines.scaffold.request import Request, refuse_to_ask
 
-    days = parse_days(first, last)
+    days = parse_days(first, last, ("--first", "--last"))
     columns = (_split(key), time, label, positive, _split(known_later), _split(known_before))
     times = (tuple(time_format or ()), timezone, _parse_time(schedule), label_delay_days)
     request = Request(name, source, table, query, rows, task, *columns, *times, *days)
@@ -136,18 +136,20 @@ def _split(text: str) -> tuple[str, ...]:
 
 
 def _ask_person(option: Option, reason: str, choices: Sequence[str]) -> str:
-    """Ask a person at the terminal until the answer is one or several of the choices, separated by commas.
+    """Ask a person at the terminal until the answer is one of the choices, or, for a key, one or several of them.
 
-    If there are no choices, accept any text. The caller checks whether several are allowed.
+    If there are no choices, accept any text. Several choices are returned with a comma between them.
     """
     write_line(reason)
+    is_list = option == "key"
     if choices:
-        write_line(f"One of: {', '.join(choices)}")
+        write_line(f"{'One or several' if is_list else 'One'} of: {', '.join(choices)}")
     while True:
         answer = str(typer.prompt(f"--{option.replace('_', '-')}")).strip()
-        if not choices or set(_split(answer)) <= set(choices):
-            return answer
-        write_line(f"{answer!r} is none of these.")
+        parts = _split(answer)
+        if not choices or (parts and set(parts) <= set(choices) and (is_list or len(parts) == 1)):
+            return ",".join(parts) if choices else answer
+        write_line(f"{answer!r} is not {'one or several' if is_list else 'one'} of these.")
 
 
 def _write_json(creation: Creation) -> None:

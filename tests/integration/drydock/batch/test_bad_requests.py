@@ -1,5 +1,6 @@
 """Test which requests are refused as ClientException, and that they change nothing."""
 
+import base64
 import json
 from typing import Any
 
@@ -61,6 +62,8 @@ def test_bad_jobs(queues: Any) -> None:
     assert "milliseconds" in call(client, "list_service_jobs", jobQueue=fifo, filters=times)
     assert "maxResults" in call(client, "list_service_jobs", jobQueue=fifo, maxResults=0)
     assert "nextToken" in call(client, "list_service_jobs", jobQueue=fifo, nextToken="%")
+    negative_token = base64.urlsafe_b64encode(b"-1").decode()
+    assert "nextToken" in call(client, "list_service_jobs", jobQueue=fifo, nextToken=negative_token)
     assert client.terminate_service_jobs(jobs=["none"], reason="x")["successful"] == ["none"]
 
 

@@ -81,6 +81,15 @@ def test_release_publishes_rows_that_pass_now(project: Path) -> None:
     assert lake.read_partition("flights", first).num_rows == lake.read_partition("flights_raw", first).num_rows
 
 
+def test_release_says_how_many_rows_a_stricter_suite_adds(project: Path) -> None:
+    speeds = Lake.open().read_partition("flights", dt.date.fromisoformat(DAYS[0]))["weather_wind_speed"].to_pylist()
+    limit = sorted({speed for speed in speeds if speed is not None})[-2]
+    count = sum(speed is not None and speed > limit for speed in speeds)
+    set_max_wind_speed(project, limit)
+    assert count > 0
+    assert run_cli("release", "--to", DAYS[0]) == f"{DAYS[0]}  {count} more rows are in quarantine: now {3 + count}\n"
+
+
 def test_a_refused_partition_does_not_stop_the_others(project: Path) -> None:
     date = dt.date.fromisoformat(DAYS[0])
     set_max_wind_speed(project, 2000)

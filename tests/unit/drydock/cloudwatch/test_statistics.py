@@ -34,6 +34,8 @@ def test_percentile_differs_from_the_exact_one_by_at_most_a_percent(percent: flo
 def test_percentile_of_few_values_is_one_of_them() -> None:
     assert find_percentile([(1.0, 1), (2.0, 98), (9.0, 1)], 99) == 2.0
     assert find_percentile([(1.0, 1), (2.0, 97), (9.0, 2)], 99) == 9.0
+    assert find_percentile([(1.0, 999), (9.0, 1)], 99.9) == 1.0
+    assert find_percentile([(1.0, 7), (2.0, 93)], 7) == 1.0
     assert find_percentile([], 50) is None
 
 

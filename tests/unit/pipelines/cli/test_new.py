@@ -20,10 +20,21 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 def test_a_question_is_repeated_until_the_answer_is_a_choice(
     answers: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    answers += ["profit", " store,depot "]
+    answers += ["profit", ",", " store, depot "]
     assert new._ask_person("key", "no columns identify a row.", ["store", "depot"]) == "store,depot"
     out = capsys.readouterr().out
-    assert out == "no columns identify a row.\nOne of: store, depot\n'profit' is none of these.\n"
+    assert out.splitlines() == [
+        "no columns identify a row.",
+        "One or several of: store, depot",
+        "'profit' is not one or several of these.",
+        "',' is not one or several of these.",
+    ]
+
+
+def test_only_a_key_may_have_several_columns(answers: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    answers += ["binary,multiclass", "binary"]
+    assert new._ask_person("task", "the task is not clear.", ["binary", "multiclass"]) == "binary"
+    assert "'binary,multiclass' is not one of these." in capsys.readouterr().out
 
 
 def test_a_question_without_choices_takes_any_answer(answers: list[str]) -> None:
