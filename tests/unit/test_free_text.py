@@ -309,7 +309,7 @@ class AnyValue(str):
     def __float__(self) -> float:
         return 1.0
 
-    def __mul__(self, _: Any) -> float:
+    def __mul__(self, _: Any) -> Any:
         return 1.0
 
     def __radd__(self, _: Any) -> int:

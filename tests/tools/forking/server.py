@@ -156,7 +156,7 @@ class Server:
 
     def _close_server_files(self) -> None:
         """Close the server's files in a child."""
-        open_files = [key.fileobj for key in self.selector.get_map().values()]
+        open_files: list[Any] = [key.fileobj for key in self.selector.get_map().values()]
         self.selector.close()
         for file in open_files:
             if isinstance(file, int):

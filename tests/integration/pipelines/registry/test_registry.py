@@ -541,11 +541,11 @@ def test_the_report_of_the_gate_keeps_a_feature_that_is_named_na(
     data: Path, model: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from pipelines.evaluation.report import report
+    from pipelines.evaluation.report.figures import draw_figures
 
     shares = {"NA": 0.75, "2013": 0.25}
     write_tables(data / "evaluation/plots", {"importance": metrics.tabulate_importance(shares)})
     importances: list[dict[str, float]] = []
-    draw_figures = report.draw_figures
 
     def record_importance(folder: Path, content: Any) -> list[Path]:
         importances.append(dict(content.importance))

@@ -21,7 +21,7 @@ OWNER = Owner("999999999999", "us-east-1")
 def test_reset_waits_for_the_queues_before_moto_locks_its_backends(tmp_path: Path) -> None:
     """The scheduler of the queues uses moto's backends while it holds the queues' lock."""
     store = Store(tmp_path / "store.sqlite")
-    batch: Any = BatchQueues(store, None, lambda: 0.0)  # type: ignore[arg-type] - no job is started
+    batch: Any = BatchQueues(store, None, lambda: 0.0)  # no job is started
     queues, answers = Resources(store, "batch-job-queue"), list[Any]()
     queues.write(OWNER, "queue", "{}")
 
