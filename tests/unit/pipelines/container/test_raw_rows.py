@@ -89,7 +89,7 @@ def computed(load: Load, flights: pa.Table) -> PackagedModel:
 @pytest.fixture
 def rows(flights: pa.Table) -> list[dict[str, Any]]:
     names = [name for name in flights.column_names if name not in HIDDEN]
-    return json.loads(json.dumps(flights.select(names).to_pylist(), default=str))  # type: ignore[no-any-return]
+    return json.loads(json.dumps(flights.select(names).to_pylist(), default=str))
 
 
 def answer(model: PackagedModel, content: Any, content_type: str = JSON) -> dict[str, Any]:
@@ -112,7 +112,7 @@ def check_lines(model: PackagedModel, rows: Any, content: dict[str, Any]) -> Non
 def list_features(features: pd.DataFrame) -> list[dict[str, Any]]:
     frame = features[FEATURES].astype(object)
     records = frame.where(frame.notna(), None).to_dict("records")
-    return json.loads(json.dumps(records))  # type: ignore[no-any-return]
+    return json.loads(json.dumps(records))
 
 
 def test_a_day_of_raw_rows_has_the_scores_of_its_features(

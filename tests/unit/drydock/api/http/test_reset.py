@@ -31,7 +31,7 @@ def test_reset_waits_for_the_queues_before_moto_locks_its_backends(tmp_path: Pat
 
     middleware = Reset(store, SpotPrices(store), batch, reset_moto)
     environ = {"PATH_INFO": PATH, "REQUEST_METHOD": "POST"}
-    thread = threading.Thread(target=lambda: answers.extend(middleware(environ, None)), daemon=True)  # type: ignore[arg-type]
+    thread = threading.Thread(target=lambda: answers.extend(middleware(environ, None)), daemon=True)
     with batch.lock:
         thread.start()
         thread.join(0.5)
