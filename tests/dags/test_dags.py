@@ -22,6 +22,9 @@ from airflow.serialization.serialized_objects import DagSerialization
 
 from pipelines.idle.names import KINDS
 from pipelines.steps import load_spec_class
+from pipelines.steps.record_outcome import RecordOutcomeSpec
+from pipelines.steps.skew import SkewSpec
+from pipelines.steps.sweep_idle import SweepIdleSpec
 
 ROOT = Path(__file__).parents[2]
 NAMES = (
@@ -76,7 +79,7 @@ def test_dags_have_their_schedules(bag):
     ingest, train = bag.dags["flights_ingest"].schedule, bag.dags["flights_train"].schedule
     assert isinstance(ingest, CronPartitionTimetable)
     assert isinstance(train, AssetOrTimeSchedule)
-    assert train.asset_condition.name == "flights_drift"
+    assert isinstance(train.asset_condition, Asset) and train.asset_condition.name == "flights_drift"
     assert bag.dags["flights_ingest"].start_date == dt.datetime(2013, 1, 1, tzinfo=dt.UTC)
     assert isinstance(bag.dags["weather_ingest"].schedule, CronPartitionTimetable)
     assert {bag.dags[name].catchup for name in DAGS} == {False}
@@ -157,8 +160,8 @@ def test_sweep_of_idle_things_stops_nothing_unless_its_param_has_kinds(bag, para
     dag = bag.dags["idle_sweep"]
     values = {name: copy.deepcopy(dag.params.get_param(name)).resolve(value) for name, value in params.items()}
     context = build_context(dag, params={**dag.params.dump(), **values})
-    spec = load_spec_class("sweep_idle").parse(render(dag, "sweep", context).build_spec(), "sweep_idle")
-    default_spec = load_spec_class("sweep_idle")()
+    spec = SweepIdleSpec.parse(render(dag, "sweep", context).build_spec(), "sweep_idle")
+    default_spec = SweepIdleSpec()
     assert (default_spec.stop, default_spec.kinds) == ([], list(KINDS))
     assert spec == default_spec.model_copy(update=expected)
 
@@ -209,7 +212,7 @@ def test_skew_compares_the_rows_that_were_collected_and_the_params_are_optional(
     dag = bag.dags["flights_serving_monitor"]
     spec = render(dag, "skew", build_context(dag, partition="2013-02-08")).build_spec()
     assert {name: spec[name] for name in XCOMS["collect"]} == XCOMS["collect"]
-    assert load_spec_class("skew").parse(spec, "skew").requests is None
+    assert SkewSpec.parse(spec, "skew").requests is None
     params = {"version": "7", "first_day": "2013-02-01", "last_day": "2013-02-09"}
     for task_id, version in (("versions", {}), ("collect", {"version": "3"})):
         spec = render(dag, task_id, build_context(dag, partition="2013-02-08")).build_spec()
@@ -285,7 +288,7 @@ def test_as_of_refuses_a_value_that_is_no_date(bag, value):
 # Rendering. The context has only the keys that Airflow's task runner sets.
 
 WINDOW = {"as_of": "2013-03-01", "train_days": 60, "holdout_days": 28, "label_delay_days": 1}
-XCOMS = {
+XCOMS: dict[str, Any] = {
     "guard": {"window": WINDOW},
     "score": {"version": "2", "rows": "/srv/rows.parquet"},
     "versions": ["3"],
@@ -460,7 +463,7 @@ def test_record_outcome_gets_the_version_of_the_gate_or_none(bag, gate, version)
     dag = bag.dags["flights_train"]
     ti = SimpleNamespace(xcom_pull=lambda task_ids, **_: {"gate": gate}[task_ids])
     spec = render(dag, "record_outcome", build_context(dag, ti=ti)).build_spec()
-    assert load_spec_class("record_outcome").parse(spec, "record_outcome").version == version
+    assert RecordOutcomeSpec.parse(spec, "record_outcome").version == version
 
 
 def test_guard_without_as_of_fails_without_a_retry(bag):

@@ -54,7 +54,7 @@ def load_dags(
 
 
 def test_two_models_of_a_dataset_share_the_dag_of_its_days(load_dags: Callable[..., DagBag]) -> None:
-    bag = load_dags(
+    bag: Any = load_dags(
         'create_lifecycle_dags(model="late", start=start, max_run_s=60)',
         'create_lifecycle_dags(model="delay", start=start, rows_from="trains", train_schedule="0 0 * * 1")',
     )
@@ -76,7 +76,7 @@ def test_two_models_of_a_dataset_share_the_dag_of_its_days(load_dags: Callable[.
 
 
 def test_a_tuning_shares_the_arguments_of_the_training_that_fit_trials(load_dags: Callable[..., DagBag]) -> None:
-    bag = load_dags(
+    bag: Any = load_dags(
         'create_lifecycle_dags(model="late", start=start, tune=True, max_run_s=60, entry_point="mine.py")',
         'create_lifecycle_dags(model="delay", rows_from="trains", start=start)',
     )
@@ -113,7 +113,7 @@ def test_a_scheduled_run_ingests_the_day_before_and_a_backfill_the_days_of_its_r
 
 
 def test_the_runs_of_an_hourly_or_monthly_dataset_have_keys_of_its_unit(load_dags: Callable[..., DagBag]) -> None:
-    bag = load_dags(
+    bag: Any = load_dags(
         "from leeway.lifecycle import create_ingestion_dag",
         'create_ingestion_dag(dataset="calls", start=start, schedule="0 * * * *", partition="hour")',
         'create_ingestion_dag(dataset="bills", start=start, schedule="0 0 1 * *", partition="month")',
@@ -158,7 +158,7 @@ def list_tasks(bag: DagBag, dag_id: str) -> list[str]:
 
 def test_drift_is_decided_on_the_profiles_of_the_scores_or_of_the_requests(load_dags: Callable[..., DagBag]) -> None:
     """One profile of a version and day replaces another, so that only one of the DAGs may write it."""
-    bag = load_dags(
+    bag: Any = load_dags(
         'create_lifecycle_dags(model="late", start=start, deploy=True, materialize=True)',
         'create_lifecycle_dags(model="delay", start=start, rows_from="trains", deploy=True, drift_of="requests")',
     )

@@ -330,7 +330,7 @@ def start_run(airflow: AirflowClient, dag_id: str, **conf: str) -> str:
     return f"/dags/{dag_id}/dagRuns/{airflow.request('POST', f'/dags/{dag_id}/dagRuns', json=body)['dag_run_id']}"
 
 
-def wait_for(condition: Callable[[], bool]) -> None:
+def wait_for(condition: Callable[..., bool]) -> None:
     wait_until(condition, 400.0, max_pause_s=1.0)
 
 

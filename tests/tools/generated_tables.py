@@ -88,4 +88,4 @@ def open_table(table: pa.Table) -> Rows:
     connection = duckdb.connect()
     connection.execute("SET TimeZone = 'UTC'")
     connection.register(VIEW, table)
-    return Rows(connection, table.schema, None, DAY, "none", Path(tempfile.gettempdir()))  # type: ignore[arg-type]
+    return Rows(connection, table.schema, None, DAY, "none", Path(tempfile.gettempdir()))

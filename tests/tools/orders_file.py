@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -57,7 +58,9 @@ def add_columns(orders: pd.DataFrame) -> pd.DataFrame:
     """Return the orders with 60 columns: ids, constants, empty columns, free text, flags, measures, more dates."""
     rng = np.random.default_rng(3)
     rows = len(orders)
-    columns = {f"uid_{n}": [f"{n}-{value:08x}" for value in rng.permutation(rows) + 17] for n in range(6)}
+    columns: dict[str, Any] = {
+        f"uid_{n}": [f"{n}-{value:08x}" for value in rng.permutation(rows) + 17] for n in range(6)
+    }
     columns |= {f"const_{n}": ["eu-1"] * rows for n in range(6)}
     columns |= {f"empty_{n}": [""] * rows for n in range(4)}
     columns |= {f"note_{n}": [" ".join(rng.choice(WORDS, 12)) for _ in range(rows)] for n in range(6)}

@@ -208,7 +208,7 @@ def serve(file: Path) -> None:
                 output.write(json.dumps(new_call) + "\n")
         return handle(self, environ, start_response)
 
-    server.Application.__call__ = record_and_handle  # type: ignore[method-assign]
+    server.Application.__call__ = record_and_handle
     app()
 
 

@@ -62,7 +62,7 @@ def choose_scope(queue: Sequence[str], long_scopes: Set[str], long_workers: int,
     return next((scope for scope in reversed(queue) if scope not in long_scopes), queue[0])
 
 
-class MixedScheduling(LoadFileScheduling):  # type: ignore[misc]
+class MixedScheduling(LoadFileScheduling):
     """Give each free worker the next scope by `choose_scope`. The order of the collection begins with the longest."""
 
     def __init__(self, config: pytest.Config, log: Any, long_scopes: Set[str]) -> None:

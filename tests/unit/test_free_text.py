@@ -132,7 +132,7 @@ def test_lineage() -> None:
     def render(text: str) -> str:
         event = fill_fields(Event.create(Kind.PROMOTED, text, "1"), text, version="1")
         state = State(events=(event,), blocked_versions={"1": text})
-        version = ModelVersion(text, "1", 0, tags=[ModelVersionTag(tag, text) for tag in tags])  # type: ignore[no-untyped-call]
+        version = ModelVersion(text, "1", 0, tags=[ModelVersionTag(tag, text) for tag in tags])
         tree = lineage_tree.build_tree(version, {f"holdout_{text}": 0.5}, {text: text}, state)
         stream = io.StringIO()
         Console(file=stream, width=1_000).print(tree, soft_wrap=True)
@@ -309,7 +309,7 @@ class AnyValue(str):
     def __float__(self) -> float:
         return 1.0
 
-    def __mul__(self, _: Any) -> float:
+    def __mul__(self, _: Any) -> Any:
         return 1.0
 
     def __radd__(self, _: Any) -> int:

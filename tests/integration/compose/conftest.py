@@ -153,7 +153,8 @@ class Stack:
         self.stopped.add(service)
         child = self.processes[service]
         descendants = psutil.Process(child.pid).children(recursive=True) if child.poll() is None else []
-        for process in [child, *descendants]:
+        processes: list[subprocess.Popen[bytes] | psutil.Process] = [child, *descendants]
+        for process in processes:
             with contextlib.suppress(psutil.NoSuchProcess, ProcessLookupError):
                 process.send_signal(signal.SIGKILL)
         end_group(child)

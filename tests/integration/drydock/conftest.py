@@ -178,7 +178,7 @@ class Drydock:
     def read_archive(self, uri: str) -> dict[str, bytes]:
         """Return the files of an archive in S3."""
         with tarfile.open(fileobj=io.BytesIO(self.get(uri))) as tar:
-            return {member.name: tar.extractfile(member).read() for member in tar if member.isfile()}  # type: ignore[union-attr]
+            return {member.name: tar.extractfile(member).read() for member in tar if member.isfile()}
 
     def build_channel(self, name: str, uri: str) -> dict[str, Any]:
         """Return a channel of a request for an S3 prefix."""

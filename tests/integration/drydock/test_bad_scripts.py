@@ -339,7 +339,7 @@ def pack_bundle(*members: tuple[str, int, bytes]) -> bytes:
     with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
         for name, kind, content in members:
             member = tarfile.TarInfo(name)
-            member.type = kind  # type: ignore[assignment]
+            member.type = kind
             if kind == tarfile.REGTYPE:
                 member.size = len(content)
             else:

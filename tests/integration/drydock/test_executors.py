@@ -52,7 +52,7 @@ time.sleep(600)
 """
 
 
-def wait_for(condition: Callable[[], Any]) -> None:
+def wait_for(condition: Callable[..., Any]) -> None:
     """Wait until a condition is true."""
     wait_until(condition, TIMEOUT_S, max_pause_s=0.01)
 

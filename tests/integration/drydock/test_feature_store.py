@@ -107,7 +107,7 @@ def test_the_newest_event_time_wins(drydock: Any) -> None:
     assert get(drydock, "newest", "JFK") is None
     runtime.delete_record(**key, EventTime="2013-01-04T00:00:00Z", DeletionMode="HardDelete")
     put(drydock, "newest", "JFK", "2013-01-01T00:00:00Z", flights=5)
-    assert get(drydock, "newest", "JFK")["flights"] == "5"  # type: ignore[index]
+    assert get(drydock, "newest", "JFK")["flights"] == "5"
 
 
 def test_a_batch_reads_records_of_several_groups(drydock: Any) -> None:
@@ -115,7 +115,7 @@ def test_a_batch_reads_records_of_several_groups(drydock: Any) -> None:
     arn, _ = [create_group(drydock, name) for name in names]
     for number, airport in enumerate(("EWR", "JFK", 'a "b"/?&=é')):
         put(drydock, "batch-a", airport, "2013-01-01T00:00:00Z", flights=number)
-        assert get(drydock, arn, airport)["flights"] == str(number)  # type: ignore[index]
+        assert get(drydock, arn, airport)["flights"] == str(number)
     put(drydock, "batch-b", "EWR", "2013-01-01T00:00:00Z", wind=1e-300)
     response = drydock.client(RUNTIME).batch_get_record(
         Identifiers=[

@@ -277,7 +277,7 @@ def test_after_repeated_kills_every_job_ends_and_every_object_is_complete(
     tmp_path: Path, run_drydock: Any, kills: int
 ) -> None:
     """`python -m benchmarks drydock` does the same with 20 kills."""
-    generator, stored_objects, names = random.Random(13), {}, []  # type: ignore[var-annotated]
+    generator, stored_objects, names = random.Random(13), {}, []
     for _ in range(kills):
         with run_drydock(tmp_path, *OPTIONS) as server:
             deadline, count = time.monotonic() + generator.uniform(0.3, 2.0), len(names)

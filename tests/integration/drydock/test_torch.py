@@ -30,8 +30,8 @@ def server(tmp_path_factory: pytest.TempPathFactory, start_drydock: Any) -> Iter
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     options = ("--cores", "8", "--memory-gib", "100", "--stop-grace", "60", "--checkpoint-interval", "0.2")
     with start_drydock(folder, *options, environment={"PATH": path}) as drydock:
-        for path in write_channels(folder / "channels").glob("*/data.parquet"):
-            drydock.put(f"channels/{path.parent.name}/data.parquet", path.read_bytes())
+        for file in write_channels(folder / "channels").glob("*/data.parquet"):
+            drydock.put(f"channels/{file.parent.name}/data.parquet", file.read_bytes())
         drydock.channels = folder / "channels"
         yield drydock
 

@@ -344,7 +344,7 @@ def test_jobs_are_listed_by_name_and_status(drydock: Any) -> None:
     assert drydock.client("sagemaker").list_transform_jobs(NameContains="never")["TransformJobSummaries"] == []
 
 
-REFUSED = {
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "model": (
         {"ModelName": "unknown"},
         "Could not find model 'arn:aws:sagemaker:us-east-1:123456789012:model/unknown'",

@@ -121,7 +121,7 @@ class Drydock:
         bucket, _, key = uri.removeprefix("s3://").partition("/")
         content = self.client("s3").get_object(Bucket=bucket, Key=key)["Body"].read()
         with tarfile.open(fileobj=io.BytesIO(content)) as tar:
-            return {file.name: tar.extractfile(file).read() for file in tar if file.isfile()}  # type: ignore[union-attr]
+            return {file.name: tar.extractfile(file).read() for file in tar if file.isfile()}
 
 
 def build_aws_connection(url: str) -> str:

@@ -2,6 +2,7 @@
 
 import json
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from airflow.sdk import DAG
@@ -45,7 +46,7 @@ def answer(verdict, option, why):
     with DAG("approval", params={"as_of": "2013-03-01"}):
         task = PromotionApprovalOperator(task_id="approve", verdict=verdict)
         task >> PromoteOperator(task_id="promote", model=MODEL, version=verdict["version"], verdict=verdict["verdict"])
-    ti = SimpleNamespace(id="1", map_index=-1, xcom_push=lambda **_: None)
+    ti: Any = SimpleNamespace(id="1", map_index=-1, xcom_push=lambda **_: None)
     event = {
         **{"chosen_options": [option], "params_input": {"why": why}, "responded_at": utcnow(), "timedout": False},
         "responded_by_user": {"id": "7", "name": "grace"},

@@ -39,7 +39,7 @@ class Watch:
 
     def restart(self) -> None:
         self.trigger = ChampionTrigger(model=MODEL, check_interval_s=0)
-        self.trigger.asset_state_store = self.store  # type: ignore[assignment]
+        self.trigger.asset_state_store = self.store
 
     def look(self, count: int = 3) -> list[dict[str, str]]:
         """Let the trigger look so often; return its events."""

@@ -6,6 +6,7 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -261,5 +262,6 @@ def test_values_are_materialized_and_captured_requests_are_read(
     assert register("captured") == "1"
     key = "leeway/capture/1/captured/AllTraffic/2013/02/01/08/00.jsonl"
     drydock.client("s3").put_object(Bucket="leeway", Key=key, Body=b"{}")
+    ti: Any = SimpleNamespace(xcom_push=lambda *_: None)
     with pytest.raises(AirflowSkipException, match="captured captured no row of 2013-02-01"):
-        collect.execute({"ti": SimpleNamespace(xcom_push=lambda *_: None)})
+        collect.execute({"ti": ti})

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parents[3]
-CONNECTIONS = {
+CONNECTIONS: dict[str, dict[str, Any]] = {
     "aws_default": {"conn_type": "aws", "extra": {"region_name": "eu-west-1"}},
     "smtp_default": {
         "conn_type": "smtp",

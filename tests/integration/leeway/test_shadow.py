@@ -5,6 +5,7 @@ import json
 import random
 import threading
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -274,7 +275,7 @@ def test_version_that_does_not_load_leaves_the_endpoint_as_it_was(drydock, proje
     assert list_events(endpoint)[-1] == ("shadow_failed", "2")
 
 
-SKIPPED = {
+SKIPPED: dict[str, tuple[dict[str, Any], str]] = {
     "no minutes": ({"minutes": 0}, "shadow_minutes is 0"),
     "same version": ({"version": "1"}, "serves version 1 already"),
 }

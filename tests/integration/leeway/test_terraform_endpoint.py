@@ -1,6 +1,7 @@
 """Test that Terraform and DeployOperator work on one endpoint: each leaves alone what the other one decides."""
 
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from airflow.sdk import DAG
@@ -56,7 +57,8 @@ def deploy(write_serving_project, drydock, tmp_path):
                 task_id="task", model="boats", version=version, endpoint=ENDPOINT, serving=AT_ONCE, image_uri="image",
                 deferrable=False, check_interval_s=1, python=str(tmp_path / "python"),
             )  # fmt: skip
-        return task.execute({"ti": SimpleNamespace(run_id=f"v{version}", map_index=-1, try_number=1, max_tries=2)})
+        ti: Any = SimpleNamespace(run_id=f"v{version}", map_index=-1, try_number=1, max_tries=2)
+        return task.execute({"ti": ti})
 
     return run
 

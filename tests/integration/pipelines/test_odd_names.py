@@ -80,7 +80,7 @@ def test_rows_of_the_lake_are_trained_on_as_they_are(home: Path) -> None:
     """The steps snapshot, preprocess, train and evaluate run on the lake, with the training script in a process."""
     rows = build_rows("2013-01-01", 20, 1)
     for day, rows_of_day in rows.groupby("date"):
-        Lake.open().write_partition("odd", day, pa.Table.from_pandas(rows_of_day, preserve_index=False))  # type: ignore[arg-type]
+        Lake.open().write_partition("odd", day, pa.Table.from_pandas(rows_of_day, preserve_index=False))
     window = {"as_of": "2013-01-21", "train_days": 14, "holdout_days": 6, "min_train_days": 4}
     snapshot.run(snapshot.SnapshotSpec.parse({"dataset": "odd", **window}, "test"))
     features = preprocess.run(preprocess.PreprocessSpec(validation_days=2))

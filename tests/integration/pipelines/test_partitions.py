@@ -154,14 +154,14 @@ def test_hours_are_published_trained_on_scored_and_compared(
     assert counts == {Hour(DAY, 5): 3}
 
     identity = {"model": model, "version": version}
-    profiled = profile.run(profile.ProfileSpec(partition=Hour(DAY, 22), rows=scored[-1].rows, **identity))  # type: ignore[arg-type]
+    profiled = profile.run(profile.ProfileSpec(partition=Hour(DAY, 22), rows=scored[-1].rows, **identity))
     assert profiled.rows == 66, "a profile is of the day, with its hours so far"
     spec = drift_step.DriftSpec.parse({**fields, "partition": "2013-01-06", "window_days": 1}, "test")
     undecided = drift_step.run(spec)
     assert (undecided.outcome, undecided.missing) == ("undecided", [DAY]), "an hour is not scored"
     last = score.run(score.ScoreSpec(partition=Hour(DAY, 23), **fields))
     assert drift_step.run(spec).missing == [DAY], "an hour is not counted"
-    profile.run(profile.ProfileSpec(partition=Hour(DAY, 23), rows=last.rows, **identity))  # type: ignore[arg-type]
+    profile.run(profile.ProfileSpec(partition=Hour(DAY, 23), rows=last.rows, **identity))
     decided = drift_step.run(spec)
     assert (decided.missing, decided.rows) == ([], 69), "the refused hour is not waited for"
 

@@ -271,7 +271,7 @@ def test_other_tasks_learn(tmp_path: Path, commands: Any, free_port: Callable[[]
     job = TorchJob(tmp_path / "job", write_channels(tmp_path / "channels", task), commands, free_port)
     job.run(hosts=1, epochs=6)
     model, (rows, _) = load(job.first / "model"), read_channel(job.channels / "validation")
-    scores = model.score(rows)
+    scores: Any = model.score(rows)
     if task == "regression":
         assert np.corrcoef(scores, rows["label"])[0, 1] > 0.9
     else:

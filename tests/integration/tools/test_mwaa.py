@@ -116,7 +116,7 @@ def test_requirements_are_pinned_as_in_the_lock_and_have_no_ml_library(dist: Pat
 def test_project_of_the_steps_is_complete(dist: Path) -> None:
     with tarfile.open(fileobj=io.BytesIO((dist / "first" / "pipelines.tar.gz").read_bytes())) as tar:
         names = set(tar.getnames())
-        requirements = tar.extractfile("requirements.txt").read().decode()  # type: ignore[union-attr]
+        requirements = tar.extractfile("requirements.txt").read().decode()
     expected = {
         "params.yaml",
         "models/flights/params.yaml",

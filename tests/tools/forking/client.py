@@ -154,7 +154,7 @@ class Popen(subprocess.Popen[Any]):
             ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))]
             self._connection.sendmsg([len(body).to_bytes(8, "big")], ancillary)
             self._connection.sendall(body)
-            self.pid = int(self._read_response(None)["pid"])  # type: ignore[index]
+            self.pid = int(self._read_response(None)["pid"])
             self._child_created = True
         finally:
             self._close_pipe_fds(*pipes)  # type: ignore[attr-defined]
@@ -174,7 +174,7 @@ class Popen(subprocess.Popen[Any]):
 
     def _try_wait(self, wait_flags: int) -> tuple[int, int]:
         if self._connection is None:
-            return super()._try_wait(wait_flags)  # type: ignore[misc, no-any-return]
+            return super()._try_wait(wait_flags)  # type: ignore[misc]
         response = self._read_response(0.0 if wait_flags & os.WNOHANG else None)
         if response is None:
             return 0, 0
@@ -186,7 +186,7 @@ class Popen(subprocess.Popen[Any]):
 
     def _internal_poll(self, *arguments: Any, **options: Any) -> int | None:
         if self._connection is None:
-            return super()._internal_poll(*arguments, **options)  # type: ignore[misc, no-any-return]
+            return super()._internal_poll(*arguments, **options)  # type: ignore[misc]
         if self.returncode is None and self._waitpid_lock.acquire(False):  # type: ignore[attr-defined]
             try:
                 if self.returncode is None:

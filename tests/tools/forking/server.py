@@ -156,7 +156,7 @@ class Server:
 
     def _close_server_files(self) -> None:
         """Close the server's files in a child."""
-        open_files = [key.fileobj for key in self.selector.get_map().values()]
+        open_files: list[Any] = [key.fileobj for key in self.selector.get_map().values()]
         self.selector.close()
         for file in open_files:
             if isinstance(file, int):
@@ -324,7 +324,7 @@ def _register_exit_calls(exit_calls: list[tuple[Any, ...]]) -> None:
             register_library_calls()
         return result
 
-    atexit.register = register_program_call  # type: ignore[assignment]
+    atexit.register = register_program_call
     register(lambda: None if atexit.register is register else register_library_calls())
 
 
@@ -337,7 +337,7 @@ def preload() -> list[tuple[Any, ...]]:
         exit_calls.append((function, arguments, options))
         return function
 
-    atexit.register = record  # type: ignore[assignment]
+    atexit.register = record
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for name in PRELOADED:

@@ -64,16 +64,18 @@ def machine(tmp_path: Path) -> Machine:
     return Machine(tmp_path)
 
 
+def insert_arguments(image: str, arguments: dict[str, str]) -> str:
+    """Replace each ${NAME} in the name of an image."""
+    return re.sub(r"\$\{(\w+)\}", lambda match: arguments[match[1]], image)
+
+
 def list_external_images() -> set[str]:
     """List the images of other projects that the Compose file and the Dockerfiles name."""
     files = [compose.ROOT / "Dockerfile", *(compose.ROOT / "docker").glob("*/Dockerfile")]
     images = {str(service.get("image", "")) for service in compose.load()["services"].values()}
     for file in files:
         arguments, stages = parse_dockerfile(file.read_text())
-        bases = {
-            re.sub(r"\$\{(\w+)\}", lambda match, values=arguments: values[match[1]], stage.base)
-            for stage in stages.values()
-        }
+        bases = {insert_arguments(stage.base, arguments) for stage in stages.values()}
         images |= bases - {name for name, stage in stages.items() if name != stage.base}
     return {image for image in images if not image.startswith("leeway/")}
 

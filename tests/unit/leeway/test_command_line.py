@@ -5,6 +5,7 @@ import subprocess
 import sys
 import sysconfig
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
@@ -33,7 +34,8 @@ def test_version(tmp_path):
 
 
 def test_all_commands_of_the_stack_are_known():
-    assert set(typer.main.get_command(stack_app).commands) == set(STACK_COMMANDS)
+    group: Any = typer.main.get_command(stack_app)
+    assert set(group.commands) == set(STACK_COMMANDS)
 
 
 @pytest.mark.parametrize("arguments", [[], ["--help"]])

@@ -18,7 +18,7 @@ MALFORMED = [
 @pytest.mark.parametrize("address", MALFORMED)
 def test_refuses_a_malformed_address(check: object, address: str) -> None:
     with pytest.raises(ValueError):  # noqa: PT011
-        check(address)  # type: ignore[operator]
+        check(address)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """Test the command line: errors in one line, exit codes, and commands that have nothing to do."""
 
+import webbrowser
+
 import pytest
 from typer.testing import CliRunner
 
@@ -40,7 +42,7 @@ def test_open_shows_the_page_of_a_model(tmp_path, monkeypatch):
     stack = Stack(id="a", project=tmp_path, started_at="2026-11-27T09:00:00Z", ports=ports)
     monkeypatch.setattr(cli, "find_running_stack", lambda _: stack)
     monkeypatch.setattr(cli, "read_password", lambda _: "secret")
-    monkeypatch.setattr(cli.webbrowser, "open", addresses.append)  # it returns None: there is no browser
+    monkeypatch.setattr(webbrowser, "open", addresses.append)  # it returns None: there is no browser
     result = CliRunner().invoke(cli.app, ["open", "late flights"])
     assert addresses == ["http://127.0.0.1:8081/plugin/leeway/models/late%20flights"]
     assert (result.exit_code, "open this address yourself" in result.output) == (0, True)

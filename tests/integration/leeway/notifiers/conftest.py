@@ -36,7 +36,7 @@ class MailServer:
         return "250 OK"
 
     async def handle_DATA(self, server: Any, session: Any, envelope: Any) -> str:
-        self.mails.append(message_from_bytes(envelope.content, policy=default))  # type: ignore[arg-type]
+        self.mails.append(message_from_bytes(envelope.content, policy=default))
         return "250 accepted"
 
     def authenticate(self, server: Any, session: Any, envelope: Any, mechanism: str, data: Any) -> AuthResult:

@@ -72,7 +72,8 @@ class Airflow:
         """Send SIGKILL to a process and all its children, as when a machine is lost."""
         process = self.processes[component]
         children = psutil.Process(process.pid).children(recursive=True) if process.poll() is None else []
-        for member in [*children, process]:
+        members: list[subprocess.Popen[bytes] | psutil.Process] = [*children, process]
+        for member in members:
             with contextlib.suppress(psutil.NoSuchProcess, ProcessLookupError):
                 member.send_signal(signal.SIGKILL)
         process.wait()

@@ -40,9 +40,10 @@ def serving(spec):
     from pipelines.registry.lifecycle import Journal
     from pipelines.registry.lifecycle.deployments import is_rollback
     from pipelines.serving.release_policy import RELEASE_AT_ONCE
-    from pipelines.steps.serving import _find_previous_version
+    from pipelines.steps.serving import ServingSpec, _find_previous_version
 
     request = build_request("serving", spec)
+    assert isinstance(request, ServingSpec)
     state = Journal.open().read_state(request.model)
     version = (
         _find_previous_version(request, state) if request.previous else request.version or Path("champion").read_text()

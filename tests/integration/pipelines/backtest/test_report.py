@@ -15,11 +15,12 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from pipelines.backtest import study
+from pipelines.backtest.study import NEVER_STRATEGY
 from pipelines.dataset import load_dataset
 from pipelines.errors import DataError
 from pipelines.features.building import build_features
 from pipelines.lake import Lake
-from pipelines.loop.study import DRIFT_STRATEGY, MONTHLY_STRATEGY, NEVER_STRATEGY
+from pipelines.loop.study import DRIFT_STRATEGY, MONTHLY_STRATEGY
 from pipelines.loop.study import run_study as loop_study
 from pipelines.steps import gate, guard, promote, record_outcome
 from pipelines.system.files import write_json

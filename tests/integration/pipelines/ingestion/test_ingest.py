@@ -102,7 +102,7 @@ def test_ingest_reports_added_and_widened_columns_and_refuses_removed_and_narrow
             return self.table.to_reader()
 
     def stage(**columns: Any) -> IngestResult:
-        return ingest.stage_partition(load_dataset("weather"), OneRowSource(**columns), DAY, Lake.open())  # type: ignore[arg-type]
+        return ingest.stage_partition(load_dataset("weather"), OneRowSource(**columns), DAY, Lake.open())
 
     assert stage(temp=pa.array([1], pa.int32())).columns == []
     with caplog.at_level(logging.WARNING, "leeway"):

@@ -10,7 +10,7 @@ import pytest
 
 from pipelines.dataset import load_dataset
 from pipelines.errors import SpecError, StorageError
-from pipelines.ingestion import lost_days
+from pipelines.ingestion import changes, lost_days
 from pipelines.lake.check import Finding
 from pipelines.steps import check_lake, sync
 
@@ -25,10 +25,10 @@ def test_days_of_a_source_that_is_read_incrementally_are_restored(
     sync.run(sync.SyncSpec(dataset="orders", folder=orders.folder))
     from pipelines.datasets.orders import source  # type: ignore[import-not-found]
 
-    open_source, read_changes, reads = source.open_source, lost_days.changes.read_changes, []
+    open_source, read_changes, reads = source.open_source, changes.read_changes, []
     monkeypatch.setattr(source, "open_source", lambda _: open_source(orders.folder))
     monkeypatch.setattr(
-        lost_days.changes, "read_changes", lambda *args, **options: reads.append(args) or read_changes(*args, **options)
+        changes, "read_changes", lambda *args, **options: reads.append(args) or read_changes(*args, **options)
     )
     files = sorted((home / "lake/leeway/orders_raw/data").rglob("*.parquet"))
     contents = [path.read_bytes() for path in files]

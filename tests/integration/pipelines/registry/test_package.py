@@ -12,6 +12,7 @@ from pipelines.errors import ConflictError, DataError, PromotionError
 from pipelines.evaluation.gates import FAILED, PASSED, UNDECIDED, Check
 from pipelines.registry import artifacts
 from pipelines.registry.package.digest import PACKAGE_TAG
+from pipelines.registry.package.packaging import log_package
 from pipelines.registry.scorer import load_scorer
 from pipelines.registry.versions import Registry
 from pipelines.steps import evaluate as evaluating
@@ -175,8 +176,6 @@ def test_registers_no_model_that_changed_since_it_was_evaluated(
     data: Path, model: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from pipelines.registry import registration
-
-    log_package = registration.log_package
 
     def change_and_log(candidate: Any) -> str:
         (data / "model/more.json").write_text("{}")

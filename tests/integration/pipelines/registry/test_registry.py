@@ -534,18 +534,18 @@ def test_importance_keeps_the_names_of_the_features(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(artifacts, "download_artifact", lambda *_: tmp_path / "importance.csv")
     shares = {"2013": 0.5, "null": 0.25, "NA": 0.125, 'a "b", c': 0.125}
     write_tables(tmp_path, {"importance": metrics.tabulate_importance(shares)})
-    assert artifacts.download_importance(None, None) == shares  # type: ignore[arg-type]
+    assert artifacts.download_importance(None, None) == shares
 
 
 def test_the_report_of_the_gate_keeps_a_feature_that_is_named_na(
     data: Path, model: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from pipelines.evaluation.report import report
+    from pipelines.evaluation.report.figures import draw_figures
 
     shares = {"NA": 0.75, "2013": 0.25}
     write_tables(data / "evaluation/plots", {"importance": metrics.tabulate_importance(shares)})
     importances: list[dict[str, float]] = []
-    draw_figures = report.draw_figures
 
     def record_importance(folder: Path, content: Any) -> list[Path]:
         importances.append(dict(content.importance))

@@ -46,10 +46,13 @@ def serve_pages(orders: pd.DataFrame, form: str) -> Iterator[tuple[str, list[str
             end = int(start or 0) + PAGE_ROWS
             next_page = f"/{day}?start={end}" if end < len(rows[day]) else None
             next_day = f"/{dt.date.fromisoformat(day) + dt.timedelta(1)}"
-            body = {"items": rows[day][int(start or 0) : end]}
-            body |= {"next": {"next": next_page}, "_links.next.href": {"_links": {"next": {"href": next_page}}}}.get(
-                form, {"next": next_day} if form == "none" else {}
-            )
+            body: dict[str, Any] = {"items": rows[day][int(start or 0) : end]}
+            if form == "next":
+                body["next"] = next_page
+            elif form == "_links.next.href":
+                body["_links"] = {"next": {"href": next_page}}
+            elif form == "none":
+                body["next"] = next_day
             self.send_response(200)
             if form == "header" and next_page:
                 self.send_header("Link", f'<{next_page}>; rel="next"')

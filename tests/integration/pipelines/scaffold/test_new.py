@@ -16,11 +16,11 @@ import pandas as pd
 import pytest
 import yaml
 
-from pipelines import params
 from pipelines.errors import DataError, SpecError
 from pipelines.scaffold import source_code
 from pipelines.scaffold.creation import Creation, create
 from pipelines.scaffold.request import Request, refuse_to_ask
+from pipelines.steps import load_spec_class
 from tests.tools import orders_file
 
 LABEL = {"label": "returned"}
@@ -51,7 +51,7 @@ def test_a_project_and_two_models_are_made_and_pass_the_style_check(
         assert style.returncode == 0, style.stdout
     for path in (project / "models").glob("*/params.yaml"):
         for step, section in yaml.safe_load(path.read_text()).items():
-            params.load_spec_class(step).check(section, str(path))
+            load_spec_class(step).check(section, str(path))
 
 
 def test_stages_depend_on_all_datasets_so_that_models_may_share_one(
@@ -112,7 +112,7 @@ def test_drift_has_bounds_of_the_task_and_estimates_where_labels_come_late(
 ) -> None:
     make(orders, label_delay_days=delay, **options)
     section = yaml.safe_load((project / "models/orders/params.yaml").read_text())["drift"]
-    params.load_spec_class("drift").check(section, "params.yaml")
+    load_spec_class("drift").check(section, "params.yaml")
     assert section["retrain_on"] == ("performance" if delay == 1 else "any")
     bounds = section["policy"]["bounds"].keys() - {"psi", "missing", "unseen"}
     assert bounds == (measured if delay == 1 else measured | estimated)

@@ -61,7 +61,7 @@ def read_predictions() -> dict[tuple[Any, ...], float]:
 
 def list_rows(day: pa.Table) -> list[dict[str, Any]]:
     """Return the rows of a day as a client has them: without the weather, the label and what is known later."""
-    return day.select([name for name in day.column_names if name not in HIDDEN]).to_pylist()  # type: ignore[no-any-return]
+    return day.select([name for name in day.column_names if name not in HIDDEN]).to_pylist()
 
 
 def test_single_rows_have_the_bits_of_the_batch_with_materialized_values(

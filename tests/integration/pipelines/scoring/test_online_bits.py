@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipelines.container import inference
+from pipelines.container.serving.tables import JSON
 from pipelines.dataset import load_dataset
 from pipelines.features import building, engines
 from pipelines.registry.package.packaging import save_package
@@ -49,8 +50,8 @@ def online_scores(trained: SimpleNamespace, day: pa.Table, tmp_path_factory: pyt
         model = inference.model_fn(str(folder))
     rows = day.select([name for name in day.column_names if name not in HIDDEN]).to_pylist()
     body = json.dumps(rows, default=lambda value: value.isoformat())
-    prediction = inference.predict_fn(inference.input_fn(body, inference.JSON), model)
-    scores = json.loads(inference.output_fn(prediction, inference.JSON).body)["scores"]
+    prediction = inference.predict_fn(inference.input_fn(body, JSON), model)
+    scores = json.loads(inference.output_fn(prediction, JSON).body)["scores"]
     return {read_key(row): score for row, score in zip(rows, scores, strict=True)}
 
 

@@ -92,7 +92,7 @@ def deploy(start_drydock: StartDrydock, tmp_path: Path) -> Callable[..., Callabl
 
 
 def list_rows(day: pa.Table, hidden: set[str] = HIDDEN) -> Rows:
-    return day.select([name for name in day.column_names if name not in hidden]).to_pylist()  # type: ignore[no-any-return]
+    return day.select([name for name in day.column_names if name not in hidden]).to_pylist()
 
 
 def read_scores(scored: score.ScoreResult, rows: Rows) -> list[float]:

@@ -43,7 +43,7 @@ def serve(commands: Any, with_mlflow: str) -> Callable[..., SimpleNamespace]:
     """Return the function that runs `serve` to its end, which must be an error."""
 
     def run(*arguments: str, uri: str = with_mlflow) -> SimpleNamespace:
-        return commands.run_step("serve", "--dataset", "flights", *arguments, env={"MLFLOW_TRACKING_URI": uri})  # type: ignore[no-any-return]
+        return commands.run_step("serve", "--dataset", "flights", *arguments, env={"MLFLOW_TRACKING_URI": uri})
 
     return run
 

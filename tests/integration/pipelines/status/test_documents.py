@@ -157,7 +157,7 @@ def test_contents_of_a_model_with_history(home: Any, source: Any) -> None:
     assert summary.performance and summary.performance.metric == "auc"
     first, second = summary.performance.weeks
     assert (first.week, first.versions, second.week, second.versions) == (MONDAY, ["1"], days[7], ["1", "2"])
-    total = sum(counts[day] for day in days[:7])
+    total = np.sum([counts[day] for day in days[:7]], axis=0)
     labels, bins = np.repeat([0, 1], total.sum(axis=1)), np.concatenate([np.repeat(range(BINS), row) for row in total])
     assert first.value == pytest.approx(roc_auc_score(labels, bins))
     assert first.low and first.high and first.low < first.value < first.high

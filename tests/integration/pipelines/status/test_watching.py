@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
 from pipelines.errors import DataError, ServiceError
-from pipelines.lake.cached import CachedLake
+from pipelines.lake.cached import CachedLake, read_table_locations
 from pipelines.registry.lifecycle import Event, Journal, Kind
 from pipelines.status import watching
 from pipelines.status.documents.costs import CostDocument
@@ -24,7 +25,7 @@ from pipelines.status.watching import Watcher
 from pipelines.status.writing import write_documents
 from tests.conftest import Commands
 
-KINDS = {"models.json": ModelList, "costs.json": CostDocument, "flights.json": ModelDetails}
+KINDS: dict[str, type[BaseModel]] = {"models.json": ModelList, "costs.json": CostDocument, "flights.json": ModelDetails}
 
 
 @pytest.fixture(autouse=True)
@@ -128,7 +129,7 @@ def test_lake_that_does_not_answer_is_logged_once(
     home: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     add_event("1")
-    watcher, read_locations = Watcher(), watching.read_table_locations
+    watcher = Watcher()
 
     def fail(_: Any) -> Any:
         raise ServiceError("the lake's catalog does not answer.")
@@ -136,7 +137,7 @@ def test_lake_that_does_not_answer_is_logged_once(
     monkeypatch.setattr(watching, "read_table_locations", fail)
     assert [watcher.check(), watcher.check()] == [False, False]
     assert caplog.text.count("the lake's catalog does not answer") == 1
-    monkeypatch.setattr(watching, "read_table_locations", read_locations)
+    monkeypatch.setattr(watching, "read_table_locations", read_table_locations)
     assert watcher.check()
     assert read_champion(home) == "1"
     monkeypatch.setattr(watching, "read_table_locations", fail)

@@ -142,7 +142,7 @@ def start_tuning(commands: Any, **values: Any) -> Any:
     return commands.start(sys.executable, "-c", CODE, tuning_tools.__file__, json.dumps(values))
 
 
-def wait_for(condition: Callable[[], Any]) -> None:
+def wait_for(condition: Callable[..., Any]) -> None:
     while not condition():
         time.sleep(0.01)
 

@@ -95,7 +95,7 @@ def test_the_key_does_not_depend_on_the_bytecode_of_the_workspace(project: Path)
 
 @pytest.mark.soak
 def test_dvc_on_a_laptop_sees_a_change_in_each_folder(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from dvc.repo import Repo  # type: ignore[import-untyped]
+    from dvc.repo import Repo
 
     monkeypatch.chdir(project)
     with Repo.init(str(project), no_scm=True) as dvc:

@@ -50,7 +50,7 @@ def copy_changed(archive: Path, target: Path, change: Change) -> Path:
     """Copy the archive, with each file replaced by what `change` returns for it."""
     with tarfile.open(archive) as old_tar, tarfile.open(target, "w") as new_tar:
         for info in old_tar:
-            content = old_tar.extractfile(info).read() if info.isreg() else b""  # type: ignore[union-attr]
+            content = old_tar.extractfile(info).read() if info.isreg() else b""
             for changed_info, data in change(info.name, content) if info.isreg() else [(info, b"")]:
                 changed_info.size = len(data)
                 new_tar.addfile(changed_info, io.BytesIO(data))

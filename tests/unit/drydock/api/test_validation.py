@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 from moto.sagemaker.exceptions import AWSValidationException
 
-from drydock.api.validation import MESSAGE_MAX_CHARS, validate_request
+from drydock.api.validation import validate_request
 from drydock.jobs.training import rules
+from drydock.shapes import MESSAGE_MAX_CHARS
 
 
 def test_a_valid_request_loses_its_nulls(make_request: Callable[..., dict[str, Any]]) -> None:

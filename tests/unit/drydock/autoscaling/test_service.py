@@ -46,7 +46,7 @@ def test_policies_that_an_earlier_server_stored_are_loaded_at_the_start(
 
     monkeypatch.setattr(Autoscaling, "load", load)
     store, owner = Store(tmp_path / "drydock.sqlite"), Owner("123456789012", "us-east-1")
-    autoscaling = Autoscaling(SimpleNamespace(store=store), 60.0)  # type: ignore[arg-type]
+    autoscaling = Autoscaling(SimpleNamespace(store=store), 60.0)
     autoscaling.start()
     assert loads == [], "there is nothing to evaluate"
     resource_id = "endpoint/flights/variant/AllTraffic"

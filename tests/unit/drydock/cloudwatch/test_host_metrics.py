@@ -93,7 +93,7 @@ def test_threads_record_their_minutes_in_the_order_of_time(
         def __exit__(self, *_: object) -> None:
             lock.release()
 
-    metrics._lock = BusyLock()  # type: ignore[assignment]
+    metrics._lock = BusyLock()
     metrics.record(NAMESPACE, "waiting/algo-1", values)
     minute = BEGIN.replace(second=0) + dt.timedelta(minutes=1)
     expected = [("quick/algo-1", minute, 1, 1.0), ("waiting/algo-1", minute, 1, 1.0)]

@@ -233,7 +233,7 @@ def test_damaged_log_ends(store: Store, tree: HostTree, job: TrainingJob, damage
         os.truncate(tree.log, 0)
     else:
         tree.log.unlink()
-        {"unlink": str, "fifo": os.mkfifo, "folder": os.mkdir}[damage](tree.log)  # type: ignore[operator]
+        {"unlink": str, "fifo": os.mkfifo, "folder": os.mkdir}[damage](tree.log)
     logs.end(forwarders)
     move_all(logs)
     assert read_lines(job) == ["before"] and logs.find_forwarders(job) == []

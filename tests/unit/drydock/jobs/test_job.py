@@ -121,7 +121,7 @@ def test_end_is_stored_in_one_write(job: TrainingJob, store: Store) -> None:
         save()
         writes.extend((record.status, record.transitions[-1].phase) for record in load_records(store))
 
-    job.save = save_and_record  # type: ignore[method-assign]
+    job.save = save_and_record
     job.end(Status.FAILED, Phase.FAILED, "why")
     assert writes == [(Status.FAILED, Phase.FAILED)]
 

@@ -75,7 +75,7 @@ class Application:
                 return [SLOW_DOWN]
             if environ["REQUEST_METHOD"] in ("PUT", "DELETE"):
                 self.writes.append(f"{environ['REQUEST_METHOD']} {environ['PATH_INFO'].split('/', 2)[-1]}")
-        return self.moto(environ, start_response)  # type: ignore[no-any-return]
+        return self.moto(environ, start_response)
 
 
 @pytest.fixture(scope="module")

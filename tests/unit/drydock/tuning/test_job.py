@@ -99,10 +99,10 @@ def test_trials_run_in_parallel_up_to_the_limit(make_tuning: Any, training_jobs:
 
 def test_trial_is_stored_before_it_starts(make_tuning: Any, training_jobs: TrainingJobs, store: Store) -> None:
     job = make_tuning()
-    training_jobs.start = lambda *_: (_ for _ in ()).throw(SystemExit)  # type: ignore[method-assign]  # the server is killed
+    training_jobs.start = lambda *_: (_ for _ in ()).throw(SystemExit)  # the server is killed
     with pytest.raises(SystemExit):
         job.advance()
-    del training_jobs.start  # type: ignore[method-assign]
+    del training_jobs.start
     (trial,) = load(store).trials
     restored = TuningJob(OWNER, load(store), Resources(store, "tuning-job"), training_jobs)
     restored.advance()

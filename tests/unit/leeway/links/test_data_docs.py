@@ -16,7 +16,7 @@ def make_task(partition: str = "2013-01-01") -> ValidateOperator:
 
 
 def get_url(task: ValidateOperator) -> str:
-    return DataDocsLink().get_link(task, ti_key=None)  # type: ignore[arg-type]
+    return DataDocsLink().get_link(task, ti_key=None)
 
 
 def test_link_leads_to_the_page_that_the_step_names(home: Path) -> None:

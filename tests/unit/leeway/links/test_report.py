@@ -11,7 +11,7 @@ from leeway.provider import get_provider_info
 
 def get_url(version: str) -> str:
     gate = GateOperator(task_id="gate", dataset="flights", workspace="/w", model="flights", version=version)
-    return ReportLink().get_link(gate, ti_key=None)  # type: ignore[arg-type]
+    return ReportLink().get_link(gate, ti_key=None)
 
 
 def test_link_leads_to_the_page_that_the_step_names(home: Path) -> None:

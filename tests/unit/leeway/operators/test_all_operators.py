@@ -6,6 +6,7 @@ import re
 from importlib import import_module
 from pkgutil import iter_modules
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from airflow.sdk import DAG, Asset, BaseOperator
@@ -53,7 +54,7 @@ from pipelines.errors import SpecError
 from pipelines.steps import STEPS, load_result_class, load_spec_class
 
 ORDERS = Asset(name="orders", uri="x-leeway://lake/orders")
-ARGUMENTS = {
+ARGUMENTS: dict[type, dict[str, Any]] = {
     IngestOperator: {"dataset": "flights", "partition": "2013-01-01"},
     ValidateOperator: {"dataset": "flights", "partition": "2013-01-01"},
     WithdrawOperator: {"dataset": "flights", "partition": "2013-01-01", "why": "the source was truncated"},

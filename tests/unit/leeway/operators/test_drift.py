@@ -124,10 +124,10 @@ def test_sensor_works_without_the_triggerer(write_step: Callable[..., str], cont
 def test_link_leads_to_the_page_that_the_step_names(home: Path) -> None:
     from pipelines.settings import settings
 
-    url = DriftLink().get_link(make_sensor(), ti_key=None)  # type: ignore[arg-type]
+    url = DriftLink().get_link(make_sensor(), ti_key=None)
     assert url == (home / "docs/drift/flights/2013-04-07/drift.html").as_uri()
     assert url == settings().build_drift_url("flights", "2013-04-07")
-    assert DriftLink().get_link(make_sensor(partition=""), ti_key=None) == ""  # type: ignore[arg-type]
+    assert DriftLink().get_link(make_sensor(partition=""), ti_key=None) == ""
     assert f"{DriftLink.__module__}.{DriftLink.__qualname__}" in get_provider_info()["extra-links"]
 
 

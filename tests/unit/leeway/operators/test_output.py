@@ -28,7 +28,8 @@ def make_dag(**functions: Any) -> tuple[DAG, ProfileOperator]:
 def render(task: ProfileOperator, result: Any) -> ProfileOperator:
     """Render the templates of a task with a result of the task `score`."""
     ti = SimpleNamespace(xcom_pull=lambda task_ids, **_: {"score": result}[task_ids])
-    task.render_template_fields({"ti": ti, "dag": task.dag, "run_id": "run", "dag_run": SimpleNamespace()})  # type: ignore[arg-type]
+    context: Any = {"ti": ti, "dag": task.dag, "run_id": "run", "dag_run": SimpleNamespace()}
+    task.render_template_fields(context)
     return task
 
 
@@ -71,6 +72,6 @@ def test_dag_with_outputs_and_mapped_tasks_is_serialized():
         ProfileOperator.partial(
             task_id="mapped", model="flights", version=score.output["version"], rows=score.output["rows"]
         ).expand(partition=["2013-01-01", "2013-01-02"])
-    deserialized = DagSerialization.from_dict(DagSerialization.to_dict(dag))
+    deserialized: Any = DagSerialization.from_dict(DagSerialization.to_dict(dag))
     assert deserialized.get_task("mapped").upstream_task_ids == {"score"}
     assert "score" in deserialized.get_task("profile").version

@@ -2,6 +2,7 @@
 
 import datetime as dt
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from airflow.sdk import DAG
@@ -15,9 +16,9 @@ NOW = dt.datetime(2026, 11, 28, 6, tzinfo=dt.UTC)
 
 def render_run(task: ShowbackOperator, map_index: int = -1) -> str:
     """Return the task by which the step claims its notices."""
-    dag_run = SimpleNamespace(triggering_user_name="")
-    context = {"dag": task.dag, "run_id": "r1", "task": task, "ti": SimpleNamespace(map_index=map_index)}
-    task.render_template_fields({**context, "dag_run": dag_run})
+    context: Any = {"dag": task.dag, "run_id": "r1", "task": task, "ti": SimpleNamespace(map_index=map_index)}
+    context["dag_run"] = SimpleNamespace(triggering_user_name="")
+    task.render_template_fields(context)
     return str(task.actor_variables["LEEWAY_RUN"])
 
 

@@ -43,7 +43,8 @@ def test_without_a_login_nothing_is_sent(client: TestClient, address: str) -> No
 
 def test_every_route_needs_a_login(client: TestClient) -> None:
     """A route that is added later cannot be open by accident."""
-    for route in page_app.create_app().routes:
+    routes: Any = page_app.create_app().routes
+    for route in routes:
         assert client.get(route.path.replace("{name}", "boats")).status_code == 401, route.path
 
 

@@ -53,8 +53,20 @@ class SlowHandler(BaseHTTPRequestHandler):
 
 
 @pytest.fixture
+def shared_copy(monkeypatch: pytest.MonkeyPatch) -> DocumentsCopy:
+    """Return the copy of this process, which was not read before."""
+    copy = DocumentsCopy()
+    monkeypatch.setattr(documents, "shared_copy", copy)
+    return copy
+
+
+@pytest.fixture
 def slow_s3(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: Path, fresh_settings: Callable[[], None]
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    status: Path,
+    fresh_settings: Callable[[], None],
+    shared_copy: DocumentsCopy,
 ) -> Iterator[SlowS3]:
     """Run the S3; the page of this process reads its copy there, and a request may take two minutes."""
     write_document(tmp_path / "copy", "models.json", models=[{"model": "trains"}])
@@ -75,10 +87,9 @@ def slow_s3(
     fresh_settings()
     monkeypatch.setattr(documents_copy, "CHECK_S", 0.0)
     monkeypatch.setattr(documents_copy, "TIMEOUT_S", 120)
-    monkeypatch.setattr(documents, "shared_copy", DocumentsCopy())
     yield server
     server.release.set()
-    documents.shared_copy.wait_for_check(60)
+    shared_copy.wait_for_check(60)
     server.shutdown()
     server.server_close()
 
@@ -89,9 +100,9 @@ def list_models(viewer: TestClient) -> list[str]:
 
 
 def test_old_documents_are_sent_while_one_thread_waits_for_s3(
-    viewer: TestClient, slow_s3: SlowS3, until: Callable[..., Any]
+    viewer: TestClient, slow_s3: SlowS3, shared_copy: DocumentsCopy, until: Callable[..., Any]
 ) -> None:
-    documents.shared_copy._last_check_s = 0.0  # the process has read a copy before
+    shared_copy._last_check_s = 0.0  # the process has read a copy before
     for _ in range(3):
         assert list_models(viewer) == ["boats", "cars"]
     until(lambda: slow_s3.requests, 60)

@@ -11,7 +11,7 @@ import pytest
 from pipelines.backtest import report as backtest_report
 from pipelines.backtest import study as backtest
 from pipelines.backtest.primary import PRIMARY_METRICS, compare_values
-from pipelines.backtest.study import BackfilledModel, Backtest, Month, build_strategies
+from pipelines.backtest.study import NEVER_STRATEGY, BackfilledModel, Backtest, Month, build_strategies
 from pipelines.dataset import Dataset
 from pipelines.loop import report as loop_report
 from pipelines.loop import study as loop
@@ -111,7 +111,7 @@ def test_the_study_of_the_loop_scores_each_row_by_the_model_that_served(tmp_path
         return loop.Strategy(name, "", versions, ["r"], None)
 
     strategies = [
-        build_strategy(loop.NEVER_STRATEGY, ("1", 25)),
+        build_strategy(NEVER_STRATEGY, ("1", 25)),
         build_strategy(loop.MONTHLY_STRATEGY, ("1", 25), ("2", 27)),
         build_strategy(loop.DRIFT_STRATEGY, ("2", 25)),
     ]
@@ -119,7 +119,7 @@ def test_the_study_of_the_loop_scores_each_row_by_the_model_that_served(tmp_path
     rows = build_rows("delay", [1.0, 2.0, 3.0, 10.0])
     week = loop.score_week(FEBRUARY, rows, "delay", strategies, scorers, MAE)
     assert week and week.values == pytest.approx(
-        {loop.NEVER_STRATEGY: 4.0, loop.MONTHLY_STRATEGY: 3.0, loop.DRIFT_STRATEGY: 2.5}
+        {NEVER_STRATEGY: 4.0, loop.MONTHLY_STRATEGY: 3.0, loop.DRIFT_STRATEGY: 2.5}
     )
     weeks = [loop.Week(Days(FEBRUARY.first + 7 * DAY * n, FEBRUARY.first + DAY * (7 * n + 6)), 4, week.values)
              for n in range(4)]  # fmt: skip

@@ -219,7 +219,7 @@ def test_extreme_numbers_are_refused_or_computed(arguments: list[str], value: st
         assert "NaN" not in output and "Infinity" not in output, changed
 
 
-WITHOUT_EFFECT = {
+WITHOUT_EFFECT: dict[str, dict[str, str | None]] = {
     "memory --params 7e9": {"sequence": "-5", "batch": "-5", "recompute": None},
     "memory --model llama-3-8b": {"reserve-gb": "nan", "stage": "3", "gpus": "8"},
     "inference --params 7e9": {"sequence": "-5", "batch": "-5", "cache": "fp99", "prefill": "-1", "reserve-gb": "-1"},

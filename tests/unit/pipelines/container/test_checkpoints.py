@@ -79,7 +79,7 @@ def test_a_repeated_step_replaces_its_checkpoint(folder: Path) -> None:
     checkpoints = save_steps(folder, 5, 6)
     checkpoints.save(6, b"again", {})
     assert list_names(folder) == ["000005", "000006"]
-    assert checkpoints.restore().payload == b"again"  # type: ignore[union-attr]
+    assert checkpoints.restore().payload == b"again"
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def advance_clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[float],
     def advance(seconds: float) -> None:
         now[0] += seconds
 
-    return advance  # type: ignore[return-value]
+    return advance
 
 
 @pytest.mark.parametrize(("step_s", "every_s", "expected"), [(1, 10, 9), (4, 10, 8), (7, 10, 7), (60, 10, 60)])
@@ -148,7 +148,7 @@ def test_a_checkpoint_cut_or_changed_anywhere_falls_back_to_the_one_before(
             r"^checkpoint 000002 (is|cannot|belongs) .*; trying the one before$", capsys.readouterr().err, re.MULTILINE
         )
     (folder / "000002").write_bytes(complete)
-    assert checkpoints.restore().step == 2  # type: ignore[union-attr]
+    assert checkpoints.restore().step == 2
 
 
 def test_broken_checkpoints_are_removed_before_complete_ones(folder: Path) -> None:
@@ -157,7 +157,7 @@ def test_broken_checkpoints_are_removed_before_complete_ones(folder: Path) -> No
         with (folder / name).open("r+b") as file:
             file.truncate(90)
     checkpoints = Checkpoints(folder, IDENTITY)
-    assert checkpoints.restore().step == 10  # type: ignore[union-attr]
+    assert checkpoints.restore().step == 10
     checkpoints.save(15, b"", {})
     assert list_names(folder) == ["000010", "000015"]
 
@@ -173,7 +173,7 @@ def test_foreign_files_are_neither_restored_nor_changed(folder: Path, capsys: py
     for name in ("README", "²²²²²²", ".hidden", "000905.tmp", "1", "00000906"):
         (folder / name).write_bytes(b"")
     foreign = set(list_names(folder)) - {"000007"}
-    assert checkpoints.restore().step == 7  # type: ignore[union-attr]
+    assert checkpoints.restore().step == 7
     errors = capsys.readouterr().err
     for name in ("000900", "000901", "000902", "000903", "000904"):
         assert f"checkpoint {name} cannot be read as a checkpoint" in errors
@@ -195,8 +195,8 @@ def test_checkpoints_of_another_training_are_neither_restored_nor_changed(
     for step in (1, 2, 3):
         other.save(step, b"", {})
     assert list_names(folder) == ["000002", "000003", "000100", "000200"]
-    assert other.restore().step == 3  # type: ignore[union-attr]
-    assert Checkpoints(folder, dict(reversed(IDENTITY.items()))).restore().step == 200  # type: ignore[union-attr]
+    assert other.restore().step == 3
+    assert Checkpoints(folder, dict(reversed(IDENTITY.items()))).restore().step == 200
 
 
 def test_an_incomplete_synchronisation_restores_the_newest_checkpoint_that_arrived(
@@ -291,9 +291,9 @@ def test_a_full_disk_leaves_the_earlier_checkpoints(tmp_path: Path, mount: Calla
     assert error.value.errno == errno.ENOSPC
     assert list_names(folder) == ["000001", "000002"]
     assert list_names(folder.parent) == ["checkpoints"], "the incomplete file is removed"
-    assert checkpoints.restore().step == 2  # type: ignore[union-attr]
+    assert checkpoints.restore().step == 2
     checkpoints.save(4, b"smaller", {})
-    assert checkpoints.restore().step == 4  # type: ignore[union-attr]
+    assert checkpoints.restore().step == 4
 
 
 @pytest.mark.parametrize("kind", ["tmpfs", "bind"])
@@ -307,7 +307,7 @@ def test_in_a_mounted_folder_incomplete_files_are_written_inside(
         "incomplete checkpoints are written inside the folder, not beside it: Invalid cross-device link"
         in capsys.readouterr().err
     )
-    assert checkpoints.restore().step == 3  # type: ignore[union-attr]
+    assert checkpoints.restore().step == 3
     assert list_names(folder) == ["000002", "000003"]
     assert list_names(tmp_path) == ["behind", "checkpoints"]
 
@@ -321,7 +321,7 @@ def test_a_read_only_parent_folder_is_no_problem(
     subprocess.run(["mount", "-o", "remount,ro", str(parent)], check=True)
     checkpoints = save_steps(parent / "checkpoints", 1)
     assert "not beside it: Read-only file system" in capsys.readouterr().err
-    assert checkpoints.restore().step == 1  # type: ignore[union-attr]
+    assert checkpoints.restore().step == 1
 
 
 def test_a_read_only_folder_is_an_error_at_the_start(tmp_path: Path, mount: Callable[..., None]) -> None:

@@ -1,10 +1,10 @@
 """Test the share of its time that a training reads, for a script that reads all rows before it trains."""
 
 import json
+import time
 
 import pytest
 
-from pipelines.container import data_wait
 from pipelines.container.data_wait import DataWait
 from pipelines.costs.job_records import DATA_WAIT
 
@@ -14,7 +14,7 @@ class Clock:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now_s = 1_000.0
-        monkeypatch.setattr(data_wait.time, "monotonic", lambda: self.now_s)
+        monkeypatch.setattr(time, "monotonic", lambda: self.now_s)
 
     def run(self, wait: DataWait, read_s: float, train_s: float) -> None:
         """Let a training read, and train."""

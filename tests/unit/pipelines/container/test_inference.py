@@ -139,7 +139,7 @@ def test_json_answers_have_model_version_and_the_id_of_the_request(trained: tupl
     def read(**headers: str) -> dict[str, Any]:
         sent_headers = {f"X-Amzn-SageMaker-{name.replace('_', '-')}": value for name, value in headers.items()}
         context.request_processor = [RequestProcessor(sent_headers)]
-        return json.loads(inference.output_fn(prediction, JSON, context).body)  # type: ignore[no-any-return]
+        return json.loads(inference.output_fn(prediction, JSON, context).body)
 
     content = read(Inference_Id="flight-7")
     assert list(content) == ["model", "version", "request_id", "scores", "latency_ms"]

@@ -89,15 +89,15 @@ def computed(load: Load, flights: pa.Table) -> PackagedModel:
 @pytest.fixture
 def rows(flights: pa.Table) -> list[dict[str, Any]]:
     names = [name for name in flights.column_names if name not in HIDDEN]
-    return json.loads(json.dumps(flights.select(names).to_pylist(), default=str))  # type: ignore[no-any-return]
+    return json.loads(json.dumps(flights.select(names).to_pylist(), default=str))
 
 
 def answer(model: PackagedModel, content: Any, content_type: str = JSON) -> dict[str, Any]:
     body = content if isinstance(content, str) else json.dumps(content)
     prediction = inference.predict_fn(inference.input_fn(body, content_type), model)
-    content: dict[str, Any] = json.loads(inference.output_fn(prediction, JSON).body)
-    assert content.pop("request_id") and content.pop("latency_ms") > 0
-    return content
+    response: dict[str, Any] = json.loads(inference.output_fn(prediction, JSON).body)
+    assert response.pop("request_id") and response.pop("latency_ms") > 0
+    return response
 
 
 def check_lines(model: PackagedModel, rows: Any, content: dict[str, Any]) -> None:
@@ -112,7 +112,7 @@ def check_lines(model: PackagedModel, rows: Any, content: dict[str, Any]) -> Non
 def list_features(features: pd.DataFrame) -> list[dict[str, Any]]:
     frame = features[FEATURES].astype(object)
     records = frame.where(frame.notna(), None).to_dict("records")
-    return json.loads(json.dumps(records))  # type: ignore[no-any-return]
+    return json.loads(json.dumps(records))
 
 
 def test_a_day_of_raw_rows_has_the_scores_of_its_features(
@@ -172,7 +172,7 @@ def test_ambiguous_names_are_refused_without_rows_in_the_content_type(
     kinds = {"distance": "number", "dest": "category"}
     row_features = computed.row_features
     same = replace(row_features.compiled, features=kinds, changed_features=())
-    table = inference.input_fn(json.dumps([{name: row[name] for name in names} for row in rows[:2]]), JSON)
+    table: Any = inference.input_fn(json.dumps([{name: row[name] for name in names} for row in rows[:2]]), JSON)
     monkeypatch.setattr(row_features, "compiled", same)
     assert not row_features.is_raw(table)
     assert row_features.is_raw(inference.input_fn(json.dumps({**dict.fromkeys(names), "plane_year": 1}), JSON))

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from pipelines.costs.price_sources.price_tables import DEFAULT_TABLE, read_table
-from pipelines.costs.prices import PRICES_VARIABLE, find_launch_price, find_price, find_serverless_price, suggest_prices
+from pipelines.costs.price_sources.price_tables import DEFAULT_TABLE, PRICES_VARIABLE, read_table
+from pipelines.costs.prices import find_launch_price, find_price, find_serverless_price, suggest_prices
 from pipelines.errors import DataError, InvalidError, ServiceError, SpecError
 
 

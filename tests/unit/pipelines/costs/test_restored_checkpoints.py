@@ -1,6 +1,7 @@
 """Test how interruptions are counted after which a job restored a checkpoint."""
 
 import datetime as dt
+from typing import Any
 
 from pipelines.costs.charges import Job
 from pipelines.costs.restored_checkpoints import count_restores
@@ -14,13 +15,15 @@ def count(interruptions, starts):
     def at(second):
         return BEGIN + dt.timedelta(seconds=second)
 
+    transitions: Any = [{"status": "Interrupted", "start": at(second)} for second in interruptions]
+    restored: Any = [
+        {"at": at(second), "saved_at": BEGIN if is_restored else ""} for second, is_restored in starts.items()
+    ]
     job = Job(
         **{"name": "j", "arn": "a", "status": "Completed", "instance_type": "ml.m5.large", "instance_count": 1},
         **{"spot": True, "created": BEGIN, "training_s": 1, "billable_s": 1},
-        transitions=[{"status": "Interrupted", "start": at(second)} for second in interruptions],
-        restored=[
-            {"at": at(second), "saved_at": BEGIN if is_restored else ""} for second, is_restored in starts.items()
-        ],
+        transitions=transitions,
+        restored=restored,
     )
     return tuple(count_restores(job).values())
 

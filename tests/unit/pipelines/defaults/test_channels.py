@@ -5,7 +5,8 @@ import json
 import pytest
 
 from pipelines.container.hosts import Hosts
-from pipelines.defaults.channels import InvalidInput, check_distribution, is_sharded
+from pipelines.defaults.arguments import InvalidInput
+from pipelines.defaults.channels import check_distribution, is_sharded
 
 
 @pytest.mark.parametrize(

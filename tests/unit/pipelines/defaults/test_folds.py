@@ -13,8 +13,8 @@ import pandas as pd
 import pytest
 
 from pipelines.defaults import training
+from pipelines.defaults.arguments import InvalidInput
 from pipelines.defaults.folds import Fold, split_by_day
-from pipelines.defaults.training import InvalidInput
 from pipelines.system.files import read_json, sha256
 from tests.tools.tuning import write_features
 

@@ -12,7 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipelines.defaults import training
-from pipelines.defaults.training import InvalidInput, parse_arguments, read_channel
+from pipelines.defaults.arguments import InvalidInput, parse_arguments
+from pipelines.defaults.channels import read_channel
 
 INVALID = {
     "num_round": ["0", "-1", "x", "1.5", "99999999999", "nan", "", "True"],

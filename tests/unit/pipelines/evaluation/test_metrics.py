@@ -41,7 +41,7 @@ def test_a_confident_wrong_model_is_not_calibrated() -> None:
 
 
 @pytest.mark.parametrize("label", [np.zeros(50), np.ones(50), np.zeros(0)])
-def test_refuses_labels_of_one_class(label: np.ndarray) -> None:  # type: ignore[type-arg]
+def test_refuses_labels_of_one_class(label: np.ndarray) -> None:
     with pytest.raises(DataError, match="holdout"):
         metrics.compute_metrics(label, np.full(len(label), 0.3), 0.25)
 

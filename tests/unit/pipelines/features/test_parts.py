@@ -9,7 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines.defaults.channels import InvalidInput, compute_data_digest, read_channel
+from pipelines.defaults.arguments import InvalidInput
+from pipelines.defaults.channels import compute_data_digest, read_channel
 from pipelines.defaults.model import Schema
 from pipelines.errors import DataError
 from pipelines.features import parts

@@ -92,7 +92,7 @@ class FakeEndpoints(Endpoints):
 
 
 def run_sweep(endpoints: Endpoints, stop: Sequence[str] = ("endpoint",)) -> list[tuple[str, str, float | None]]:
-    findings = sweep([EndpointKind(endpoints)], dt.timedelta(days=1), stop, "us-east-1", lambda: NOW)  # type: ignore[arg-type]
+    findings = sweep([EndpointKind(endpoints)], dt.timedelta(days=1), stop, "us-east-1", lambda: NOW)
     return [(item.label, item.outcome, item.usd_month and round(item.usd_month, 2)) for item in findings]
 
 

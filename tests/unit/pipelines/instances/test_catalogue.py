@@ -35,7 +35,7 @@ from tools.instance_catalogue import build_rows, format_catalogue, read_network
         ("ml.inf2.48xlarge", 192, 768, (12, "Inferentia2"), 32, 100, None),
     ],
 )
-def test_figures(name, vcpus, memory, gpus, gpu_memory, network, link) -> None:  # type: ignore[no-untyped-def]
+def test_figures(name, vcpus, memory, gpus, gpu_memory, network, link) -> None:
     instance = find_instance(name)
     assert (instance.vcpus, instance.memory_gib, instance.network_gbit_s, instance.link_gb_s) == (
         vcpus,
@@ -110,7 +110,7 @@ def test_patterns_that_match_nothing_are_refused() -> None:
     with pytest.raises(SpecError, match=r"'ml\.g99\.\*' is not an instance type"):
         list_instances("training", ["ml.g99.*"])
     with pytest.raises(SpecError, match="use must be one of"):
-        list_instances("cooking")  # type: ignore[arg-type]
+        list_instances("cooking")
 
 
 def test_the_file_is_what_the_tool_writes() -> None:

@@ -374,7 +374,7 @@ def simulate_drift(
         started_days.append(n)
         outcome = choose_outcome(len(started_days))
         if outcome:
-            end = build_end("m", f"r{n}", outcome, "1", history)  # type: ignore[arg-type]
+            end = build_end("m", f"r{n}", outcome, "1", history)
             assert end
             history = history.add(end)
     return started_days, history

@@ -8,11 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from pipelines.backtest.study import NEVER_STRATEGY
 from pipelines.loop import report
 from pipelines.loop.study import (
     DRIFT_STRATEGY,
     MONTHLY_STRATEGY,
-    NEVER_STRATEGY,
     ServedVersion,
     Strategy,
     Study,

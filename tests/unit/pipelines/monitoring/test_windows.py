@@ -5,15 +5,18 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from pipelines.errors import DataError
 from pipelines.monitoring import drift
 from pipelines.monitoring import windows as monitoring
 from pipelines.monitoring.profiles import BinPolicy
 from pipelines.monitoring.profiles.counting import count_days
+from pipelines.monitoring.profiles.profile import Profile
 from pipelines.monitoring.profiles.record import ReferenceRecord
 from pipelines.monitoring.profiles.reference import Reference, fit_reference
 
@@ -21,7 +24,7 @@ pytestmark = pytest.mark.usefixtures("home")
 FIRST = dt.date(2013, 1, 7)
 WEIGHTS = {"x": 0.6, "g": 0.3, "idle": 0.1}
 POLICY = drift.Policy(min_rows=500)
-Days = dict[dt.date, monitoring.Profile]
+Days = dict[dt.date, Profile]
 RECORDS: dict[str, ReferenceRecord] = {}
 """Records of the fixtures. Each is built for the first test that needs it, and no test changes it."""
 
@@ -191,7 +194,7 @@ def test_days_of_three_rows_and_days_without_labels_are_no_alarm(
 def keep_four_labels(rows: pd.DataFrame) -> pd.DataFrame:
     """Keep the labels of the two highest and the two lowest scores of one day, and invert them."""
     day = rows[rows["date"] == FIRST + dt.timedelta(60)].sort_values("score").index
-    late = pd.Series(None, rows.index, dtype=object)
+    late: Any = pd.Series(None, rows.index, dtype=object)
     late[day[:2]], late[day[-2:]] = True, False
     return rows.assign(late=late)
 
@@ -259,7 +262,7 @@ def test_a_window_is_compared_with_the_same_weeks_of_the_year_before(
 
 def test_refuses_profiles_of_another_reference(record: ReferenceRecord, profile_days: Callable[..., Days]) -> None:
     profiles = {day: replace(profile, reference="other") for day, profile in profile_days().items()}
-    with pytest.raises(monitoring.DataError, match="another reference"):
+    with pytest.raises(DataError, match="another reference"):
         compare_all(record, profiles)
 
 
@@ -357,7 +360,8 @@ def test_scores_and_labels_of_a_regression_are_compared_as_numbers(
     assert decision.outcome == ("drift" if drifted_columns else "none")
     first = next(iter(days.values()))
     assert sum(first["late"].counts) == sum(first["score"].counts) == first.rows
-    errors = pd.read_parquet(tmp_path / "now.parquet").query("date == date.min()").eval("score - late").abs()
+    rows = pd.read_parquet(tmp_path / "now.parquet").query("date == date.min()")
+    errors = (rows["score"] - rows["late"]).abs()
     assert first.errors.counts == (first.labelled_rows,) == (len(errors),)
     assert first.errors.sums == pytest.approx((errors.sum(), (errors**2).sum()))
     measured = monitoring.measure_days(days, POLICY)["mae"]

@@ -65,7 +65,7 @@ def test_a_key_that_does_not_exist_is_one_line(text: str) -> None:
 
 @pytest.mark.parametrize("unit", ["hour", "day", "month"])
 def test_only_keys_of_the_dataset_s_unit_are_accepted(unit: str) -> None:
-    dataset = Dataset(name="words", key=("id",), partition=unit)  # type: ignore[arg-type]
+    dataset = Dataset(name="words", key=("id",), partition=unit)
     for key, key_unit in zip(KEYS.values(), ("hour", "day", "month"), strict=True):
         if key_unit == unit:
             check_partition(dataset, key)
@@ -81,7 +81,7 @@ def test_an_hourly_dataset_with_a_label_has_day_and_hour_in_its_key() -> None:
         Dataset(name="words", key=("date", "id"), label="late", partition="hour")
     Dataset(name="words", key=("date", "hour", "id"), label="late", partition="hour")
     with pytest.raises(SpecError, match=r"words has partitions by 'week'\. Use one of: hour, day, month\."):
-        Dataset(name="words", key=("id",), partition="week")  # type: ignore[arg-type]
+        Dataset(name="words", key=("id",), partition="week")
 
 
 def test_months_are_refused_where_days_are_compared() -> None:

@@ -21,7 +21,7 @@ def build_prices(hour: int = WEEKS_H, last: float | None = None, night: float = 
 
 def decide(prices: HourlyPrices, slack_h: float, **fields: object):
     """Decide at the begin of the last hour of the prices."""
-    start = PlannedRun(**{"latest_start": prices.hour + slack_h * HOUR, "duration_s": 4 * 3_600, **fields})  # type: ignore[arg-type]
+    start = PlannedRun(**{"latest_start": prices.hour + slack_h * HOUR, "duration_s": 4 * 3_600, **fields})
     return decide_start(prices, start, prices.hour)
 
 

@@ -118,7 +118,7 @@ def client(make_client: Callable[..., Client]) -> Client:
 def rows(day: pa.Table) -> list[dict[str, Any]]:
     """Return the rows of the day as JSON values, with all columns that are known before the prediction."""
     names = [name for name in day.column_names if name not in HIDDEN]
-    return json.loads(json.dumps(day.select(names).to_pylist(), default=lambda value: value.isoformat()))  # type: ignore[no-any-return]
+    return json.loads(json.dumps(day.select(names).to_pylist(), default=lambda value: value.isoformat()))
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -126,9 +127,9 @@ def test_collector_that_does_not_answer_is_waited_for_once(
 ) -> None:
     """The listener accepts the connection and stays silent. The wait of the first span is bounded."""
     waits: list[float | None] = []
-    join = traces.threading.Thread.join
+    join = threading.Thread.join
     monkeypatch.setattr(
-        traces.threading.Thread, "join", lambda thread, timeout=None: (waits.append(timeout), join(thread, timeout))[1]
+        threading.Thread, "join", lambda thread, timeout=None: (waits.append(timeout), join(thread, timeout))[1]
     )
     with socket.create_server(("127.0.0.1", 0)) as listener:
         monkeypatch.setenv("TRACEPARENT", TRACEPARENT)

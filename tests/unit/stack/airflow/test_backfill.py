@@ -81,7 +81,7 @@ class FakeAirflow:
 
 
 def build_backfill(airflow: FakeAirflow, **options: Any) -> Backfill:
-    return Backfill(airflow, "flights_ingest", DAYS, 4, STACK_START, **options)  # type: ignore[arg-type]
+    return Backfill(airflow, "flights_ingest", DAYS, 4, STACK_START, **options)
 
 
 def complete(airflow: FakeAirflow) -> None:
@@ -159,7 +159,7 @@ def test_failure_names_the_task_and_carries_the_end_of_its_log():
     airflow.list_runs("flights_ingest")
     airflow.runs[1]["state"] = "failed"
     requested_backfill = build_backfill(airflow)
-    requested_backfill._restart_old_runs = lambda runs: None  # type: ignore[method-assign]
+    requested_backfill._restart_old_runs = lambda runs: None
     with pytest.raises(TaskFailedError, match=r"Task ingest of flights_ingest failed for 2013-01-02") as raised:
         requested_backfill.complete(lambda *_: None)
     assert raised.value.exit_code == 2

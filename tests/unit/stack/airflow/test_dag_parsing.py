@@ -27,7 +27,7 @@ class FakeAirflow:
 
 
 def wait(airflow: FakeAirflow) -> None:
-    unpause_when_parsed(airflow, ["flights_ingest"], STACK_START, lambda: None)  # type: ignore[arg-type]
+    unpause_when_parsed(airflow, ["flights_ingest"], STACK_START, lambda: None)
 
 
 def test_unpauses_a_paused_dag():

@@ -105,7 +105,7 @@ def replay() -> Callable[[FakeAirflow], None]:
 
     def run_loop(airflow: FakeAirflow) -> None:
         def build_backfill(dag_id: str, days: list[date], runs: int) -> Backfill:
-            return Backfill(airflow, dag_id, days, runs, STACK_START, lambda: None)  # type: ignore[arg-type]
+            return Backfill(airflow, dag_id, days, runs, STACK_START, lambda: None)
 
         stack = SimpleNamespace(started_at=airflow.clock)
         session: Any = SimpleNamespace(client=airflow, check=lambda: None, build_backfill=build_backfill, stack=stack)

@@ -29,7 +29,7 @@ class Clock:
 
     def __init__(self, monkeypatch):
         self.now_s = self.queued_s = 0.0
-        monkeypatch.setattr(data_wait.time, "perf_counter", lambda: self.now_s)
+        monkeypatch.setattr(time, "perf_counter", lambda: self.now_s)
 
     def load(self, count, seconds):
         for number in range(count):

@@ -237,6 +237,6 @@ def test_changes_that_are_not_in_cursor_order_are_refused(
 def test_the_constructor_refuses_invalid_arguments() -> None:
     for url, options in (("ftp://x/{date}", {}), ("https://x/", {}), ("https://x/{date}", {"timezone": "Mars"})):
         with pytest.raises(SpecError):
-            HttpSource(url, **options)  # type: ignore[arg-type]
+            HttpSource(url, **options)
     with pytest.raises(SpecError, match="cursor"):
         HttpChanges("https://x/", columns=COLUMNS, cursor="seen")

@@ -305,7 +305,7 @@ def test_values_that_sqlite_does_not_check_are_checked(sqlite_file: Path) -> Non
         ({"table": "", "query": "SELECT 1", "columns": {"date": pa.date32()}, "order_by": ["date"]}, "no such column"),
     ):
         with pytest.raises(DataError, match=message):
-            SqlSource(**{"url": f"sqlite:///{sqlite_file}", "table": "sales", **options}).read(DAY).read_all()  # type: ignore[arg-type]
+            SqlSource(**{"url": f"sqlite:///{sqlite_file}", "table": "sales", **options}).read(DAY).read_all()
     with pytest.raises(DataError, match="no SQLite database"):
         SqlSource(url=f"sqlite:///{sqlite_file}.gone", table="sales").list_partitions(YEAR)
     assert not Path(f"{sqlite_file}.gone").exists()

@@ -5,7 +5,6 @@ import multiprocessing
 import os
 import signal
 import sqlite3
-import subprocess
 import sys
 import threading
 import time
@@ -179,9 +178,7 @@ def race_to_write(write: Callable[..., object], name: str, database: Path, lock_
     return messages - {""}
 
 
-def test_concurrent_writers_of_a_new_alias_or_tag_all_succeed(
-    model: str, mlflow_server: tuple[subprocess.Popen[bytes], str]
-) -> None:
+def test_concurrent_writers_of_a_new_alias_or_tag_all_succeed(model: str, mlflow_server: Any) -> None:
     registry = Registry.open()
     versions = [register_candidate(model, "") for _ in range(WRITERS)]
     (database,) = (

@@ -5,13 +5,14 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 from airflow.sdk import Asset, CronPartitionTimetable, dag, task
 from airflow.timetables.assets import AssetOrTimeSchedule
 from airflow.timetables.trigger import CronTriggerTimetable
 
 PROJECT = Path(os.environ["LEEWAY_PROJECT"])
-YEAR = {"start_date": dt.datetime(2013, 1, 1), "end_date": dt.datetime(2013, 12, 31), "catchup": False}
+YEAR: dict[str, Any] = {"start_date": dt.datetime(2013, 1, 1), "end_date": dt.datetime(2013, 12, 31), "catchup": False}
 
 
 @dag(schedule=CronPartitionTimetable("0 0 1 * *", timezone="UTC", key_format="%Y-%m"), **YEAR)

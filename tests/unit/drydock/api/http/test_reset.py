@@ -21,7 +21,7 @@ OWNER = Owner("999999999999", "us-east-1")
 def test_reset_waits_for_the_queues_before_moto_locks_its_backends(tmp_path: Path) -> None:
     """The scheduler of the queues uses moto's backends while it holds the queues' lock."""
     store = Store(tmp_path / "store.sqlite")
-    batch: Any = BatchQueues(store, None, lambda: 0.0)  # type: ignore[arg-type] - no job is started
+    batch: Any = BatchQueues(store, None, lambda: 0.0)  # no job is started
     queues, answers = Resources(store, "batch-job-queue"), list[Any]()
     queues.write(OWNER, "queue", "{}")
 
@@ -31,7 +31,7 @@ def test_reset_waits_for_the_queues_before_moto_locks_its_backends(tmp_path: Pat
 
     middleware = Reset(store, SpotPrices(store), batch, reset_moto)
     environ = {"PATH_INFO": PATH, "REQUEST_METHOD": "POST"}
-    thread = threading.Thread(target=lambda: answers.extend(middleware(environ, None)), daemon=True)  # type: ignore[arg-type]
+    thread = threading.Thread(target=lambda: answers.extend(middleware(environ, None)), daemon=True)
     with batch.lock:
         thread.start()
         thread.join(0.5)

@@ -12,7 +12,7 @@ TYPE = "ml.m5.large"
 
 def create_job(number: int, share: str, priority: int = 0, instances: int = 1, **fields: float) -> QueueJob:
     """Return a job that waits or runs."""
-    return QueueJob(f"{share}{number}", number, TYPE, instances, share, priority, **fields)  # type: ignore[arg-type]
+    return QueueJob(f"{share}{number}", number, TYPE, instances, share, priority, **fields)
 
 
 def create_share(

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[5]
 
 def list_members(project: Path) -> list[str]:
     """List the files of the archive for a project."""
-    content = ProcessingTask._build_archive(SimpleNamespace(project_folder=project))  # type: ignore[arg-type]
+    content = ProcessingTask._build_archive(SimpleNamespace(project_folder=project))
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         return archive.namelist()
 

@@ -49,7 +49,7 @@ def test_step_records_what_its_task_records(
 @pytest.mark.parametrize("context_carrier", [{"traceparent": f"00-{'1' * 32}-{'2' * 16}-01"}, None])
 def test_span_of_the_task_is_found_within_that_of_its_process(context_carrier: dict[str, str] | None) -> None:
     """Without a carrier, as in `dag.test`, it is the span of the process."""
-    task = SimpleNamespace(context_carrier=context_carrier)
+    task: Any = SimpleNamespace(context_carrier=context_carrier)
     worker = TracerProvider().get_tracer("test").start_span("worker")
     with set_current_context({"ti": task}), use_span(worker):
         span_context = get_current_span(find_task_context()).get_span_context()

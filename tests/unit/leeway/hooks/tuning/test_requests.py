@@ -58,7 +58,7 @@ def with_plan(**changes: Any) -> TuningTemplate:
 
 
 @pytest.mark.parametrize("parts", [("flights_tune", "manual__2013", "tune", -1), ("d" * 90, "r", "t" * 90, 98)])
-def test_names_fit_into_those_of_tuning_jobs(parts: Any) -> None:
+def test_names_fit_into_those_of_tuning_jobs(parts: tuple[str, str, str, int]) -> None:
     name = f"{build_base_name(*parts, max_chars=TuningJobs.max_base_chars)}-{MAX_NAMES}"
     assert len(name) <= MAX_NAME_CHARS == 32
 
@@ -109,9 +109,9 @@ def test_grid_continues_with_the_points_that_are_left() -> None:
         values = {item["Name"]: item["Values"] for item in ranges}
         grids.append(values)
         next_job = {**describe(len(jobs) + 1, template=grid), **request, "HyperParameterTuningJobStatus": "Completed"}
-        points = itertools.product(values["eta"], values["depth"])
         next_job[SUMMARIES] = [
-            summarize("Completed", TunedHyperParameters={"eta": eta, "depth": depth}) for eta, depth in points
+            summarize("Completed", TunedHyperParameters={"eta": eta, "depth": depth})
+            for eta, depth in itertools.product(values["eta"], values["depth"])
         ]
         assert grid.has_same_search(next_job) and grid.has_same_grid(next_job, jobs)
         assert not grid.has_same_grid(job, [*jobs, next_job]), "an attempt with other points is another one"

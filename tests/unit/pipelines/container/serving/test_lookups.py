@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import logging
+import time
 from collections.abc import Callable
 
 import pyarrow as pa
@@ -66,7 +67,7 @@ def test_a_store_that_does_not_answer_is_logged_once_and_not_asked_at_each_reque
 ) -> None:
     caplog.set_level(logging.INFO, logger="leeway")
     now = [100.0]
-    monkeypatch.setattr(lookups_module.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
     reader, store.error = LookupReader([HOUR], DATASET.features, store), StoreError("it is gone.")
     for _ in range(5):
         looked_up = reader.look_up(ROWS, [BEGIN, BEGIN])

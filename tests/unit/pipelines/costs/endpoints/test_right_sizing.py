@@ -9,7 +9,7 @@ from pipelines.costs.endpoints.fleets import Fleet
 from pipelines.costs.endpoints.ledger import get_fleet
 from pipelines.costs.endpoints.right_sizing import list_endpoint_size_advice
 from pipelines.costs.endpoints.running import RunningFleet
-from pipelines.costs.prices import PRICES_VARIABLE
+from pipelines.costs.price_sources.price_tables import PRICES_VARIABLE
 from pipelines.costs.usage.columns import COLUMNS
 from tests.unit.pipelines.costs.ledger_rows import make_endpoint_row
 

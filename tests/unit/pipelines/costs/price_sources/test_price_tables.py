@@ -93,11 +93,12 @@ def test_a_table_of_the_project_must_have_the_day_of_its_name(write: Write, monk
 
 def test_a_type_with_two_prices_in_one_region_is_refused(write: Write) -> None:
     path = write("2026-10-01", "2026-10-01")
-    groups = [{"regions": ["q", "r"], "usd_per_hour": {"ml.a.b": usd, f"ml.c.{usd}": 1}} for usd in (1, 2)]
+    prices: list[dict[str, int]] = [{"ml.a.b": usd, f"ml.c.{usd}": 1} for usd in (1, 2)]
+    groups = [{"regions": ["q", "r"], "usd_per_hour": usd_per_hour} for usd_per_hour in prices]
     path.write_text(json.dumps({"as_of": "2026-10-01", "prices": groups}))
     with pytest.raises(DataError, match=r"two prices of ml\.a\.b in q"):
         find_price("ml.a.b", "r")
-    groups[1]["usd_per_hour"].pop("ml.a.b")
+    prices[1].pop("ml.a.b")
     path.write_text(json.dumps({"as_of": "2026-10-01", "prices": groups}))
     assert find_price("ml.c.2", "r").usd_h == 1, "two groups of a region may have different types"
 

@@ -39,9 +39,9 @@ def build_showback(commitments, month=""):
 
 
 def print_table(showback):
-    console = Console(width=120, file=io.StringIO())
-    console.print(build_showback_table(showback))
-    return console.file.getvalue()
+    file = io.StringIO()
+    Console(width=120, file=file).print(build_showback_table(showback))
+    return file.getvalue()
 
 
 @pytest.fixture

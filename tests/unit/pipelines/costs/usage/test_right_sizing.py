@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from pipelines.costs.prices import PRICES_VARIABLE
+from pipelines.costs.price_sources.price_tables import PRICES_VARIABLE
 from pipelines.costs.usage import other_types
 from pipelines.costs.usage.right_sizing import list_size_advice
 from tests.tools.ledger_rows import NOW, make_jobs

@@ -387,7 +387,7 @@ def test_refuses_a_holdout_that_cannot_be_judged() -> None:
 
 
 def build_check(outcome: str, reason: str = "x") -> Check:
-    return Check(name="c", value=1, bound=1, outcome=outcome, reason=reason)  # type: ignore[arg-type]
+    return Check(name="c", value=1, bound=1, outcome=outcome, reason=reason)
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ def build_equal_days(is_bad_slice: bool) -> Holdout:
     candidate = np.where((origins == "JFK") & is_bad_slice, 0.5, champion)
     days = pd.Timestamp("2013-03-01") + pd.to_timedelta(np.repeat(np.arange(12), 400), unit="D")
     frame = pd.DataFrame({"date": days, "origin": np.tile(origins, 12)})
-    return Holdout(*(np.tile(values, 12) for values in (label, candidate, champion)), frame, 0.5, 0.5)
+    return Holdout(np.tile(label, 12), np.tile(candidate, 12), np.tile(champion, 12), frame, 0.5, 0.5)
 
 
 @pytest.mark.parametrize(("is_bad_slice", "outcome"), [(True, FAILED), (False, PASSED)])

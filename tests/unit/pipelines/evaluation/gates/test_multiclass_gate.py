@@ -39,7 +39,7 @@ def build_holdout(strength: float = 1.5, champion_strength: float = 1.0, seed: i
             "leak": np.where(label == 1, 1.0, random.normal(size=rows)),
         }
     )
-    return Holdout(label, *scores, frame, SHARES, SHARES, task="multiclass", classes=CLASSES)
+    return Holdout(label, scores[0], scores[1], frame, SHARES, SHARES, task="multiclass", classes=CLASSES)
 
 
 def list_outcomes(

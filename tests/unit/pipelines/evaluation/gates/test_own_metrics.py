@@ -65,7 +65,7 @@ def build_multiclass(candidate_strength: float = 3.0) -> Holdout:
     for strength in (candidate_strength, 0.5):
         logits = random.normal(size=(ROWS, 3)) + strength * np.eye(3)[label]
         scores.append(np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True))
-    return Holdout(label, *scores, build_frame(), SHARES, SHARES, task="multiclass", classes=CLASSES)
+    return Holdout(label, scores[0], scores[1], build_frame(), SHARES, SHARES, task="multiclass", classes=CLASSES)
 
 
 def build_frame() -> pd.DataFrame:

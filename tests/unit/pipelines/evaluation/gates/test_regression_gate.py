@@ -201,4 +201,4 @@ def test_metrics_of_the_user_are_reported_and_drawn_by_week_and_slice(tmp_path: 
 
 def test_refuses_an_unknown_task() -> None:
     with pytest.raises(SpecError, match=r"delays has the task 'ranking'\. Use one of: binary, multiclass, regression"):
-        Dataset(name="delays", key=("date",), label="delay", task="ranking")  # type: ignore[arg-type]
+        Dataset(name="delays", key=("date",), label="delay", task="ranking")

@@ -160,7 +160,7 @@ def test_needed_days_decide_at_the_present_difference_and_variance() -> None:
 
 
 def build_check(outcome: str, rows_needed: int | None = None) -> Check:
-    return Check(name="auc", value=0.6, bound=0.6, outcome=outcome, rows_needed=rows_needed, reason="")  # type: ignore[arg-type]
+    return Check(name="auc", value=0.6, bound=0.6, outcome=outcome, rows_needed=rows_needed, reason="")
 
 
 def test_the_remedy_names_the_days_and_what_else_can_be_done() -> None:

@@ -107,9 +107,10 @@ def test_the_bag_of_little_bootstraps_agrees_with_the_analytic_interval(metric: 
     label, *scores = build_holdout(200_000)
     scores = scores[:models]
     value, se = compute_analytic_estimate(metric, label, scores)
-    estimate = (bootstrap.estimate_metric if models == 1 else bootstrap.estimate_difference)(
-        label, *scores, metric, alpha=0.05, seed=1
-    )
+    if models == 1:
+        estimate = bootstrap.estimate_metric(label, scores[0], metric, alpha=0.05, seed=1)
+    else:
+        estimate = bootstrap.estimate_difference(label, scores[0], scores[1], metric, alpha=0.05, seed=1)
     half = stats.norm.isf(0.05) * se
     assert estimate.value == pytest.approx(value, abs=1e-12)
     assert estimate.se == pytest.approx(se, rel=0.04)
@@ -119,9 +120,10 @@ def test_the_bag_of_little_bootstraps_agrees_with_the_analytic_interval(metric: 
 def compute_analytic_estimate(metric: str, label: Array, scores: list[Array]) -> tuple[float, float]:
     """Compute the value and the standard error of a metric, or of the difference of two scores, by formula."""
     if metric == "auc":
-        estimate = (delong.estimate_auc if len(scores) == 1 else delong.estimate_auc_difference)(
-            label, *scores, alpha=0.05
-        )
+        if len(scores) == 1:
+            estimate = delong.estimate_auc(label, scores[0], alpha=0.05)
+        else:
+            estimate = delong.estimate_auc_difference(label, scores[0], scores[1], alpha=0.05)
         return estimate.value, estimate.se
     loss = {
         "log_loss": lambda score: -np.log(np.where(label, score, 1 - score)),

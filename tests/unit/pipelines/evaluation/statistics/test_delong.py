@@ -16,10 +16,10 @@ SCORE = RANDOM.normal(LABEL * 0.8)
 TIED_SCORE = np.round(SCORE + RANDOM.normal(size=700) * 0.7, 1)
 
 
-def compute_by_definition(label: np.ndarray, first: np.ndarray, second: np.ndarray) -> tuple[float, float]:  # type: ignore[type-arg]
+def compute_by_definition(label: np.ndarray, first: np.ndarray, second: np.ndarray) -> tuple[float, float]:
     """Compute the difference of the AUCs and its variance by the O(mn) definition: DeLong et al. 1988, (4) to (6)."""
 
-    def compute_components(score: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # type: ignore[type-arg]
+    def compute_components(score: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         ones, zeros = score[label == 1][:, None], score[label == 0][None, :]
         psi = (zeros < ones) + 0.5 * (zeros == ones)
         return psi.mean(axis=1), psi.mean(axis=0)
@@ -31,7 +31,7 @@ def compute_by_definition(label: np.ndarray, first: np.ndarray, second: np.ndarr
 
 
 @pytest.mark.parametrize("score", [SCORE, TIED_SCORE], ids=["distinct", "ties"])
-def test_the_variance_equals_that_of_brunner_and_munzel(score: np.ndarray) -> None:  # type: ignore[type-arg]
+def test_the_variance_equals_that_of_brunner_and_munzel(score: np.ndarray) -> None:
     estimate = delong.estimate_auc(LABEL, score, 0.05)
     assert estimate.value == pytest.approx(roc_auc_score(LABEL, score), abs=1e-12)
     statistic = brunnermunzel(score[LABEL == 0], score[LABEL == 1], distribution="normal").statistic
@@ -63,7 +63,7 @@ def test_equal_models_have_no_difference() -> None:
 
 
 @pytest.mark.parametrize(("score", "value"), [(LABEL, 1.0), (-LABEL, 0.0), (np.zeros(700), 0.5)])
-def test_without_variance_the_interval_is_that_of_independent_pairs(score: np.ndarray, value: float) -> None:  # type: ignore[type-arg]
+def test_without_variance_the_interval_is_that_of_independent_pairs(score: np.ndarray, value: float) -> None:
     estimate = delong.estimate_auc(LABEL, score, 0.05)
     pairs = int(LABEL.sum())
     expected = binomtest(round(value * pairs), pairs).proportion_ci(0.9, method="exact")
@@ -117,7 +117,7 @@ INVALID_ROWS = [
 
 
 @pytest.mark.parametrize(("label", "score", "message"), INVALID_ROWS)
-def test_refuses_invalid_rows(label: np.ndarray, score: np.ndarray, message: str) -> None:  # type: ignore[type-arg]
+def test_refuses_invalid_rows(label: np.ndarray, score: np.ndarray, message: str) -> None:
     with pytest.raises(DataError, match=message):
         delong.estimate_auc(label, score, 0.05)
     with pytest.raises(DataError, match=message):

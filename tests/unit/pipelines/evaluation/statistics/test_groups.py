@@ -88,9 +88,9 @@ def test_sums_by_group_equal_those_by_row(metric: str) -> None:
         return weighted_metric.__call__
 
     arguments: dict[str, Any] = {"alpha": 0.05, "seed": 4, "groups": day}
-    scores = [np.round(score, 2) for score in (CANDIDATE, CHAMPION)]
-    by_group = bootstrap.estimate_difference(LABEL, *scores, metric, **arguments)
-    by_row = bootstrap.estimate_difference(LABEL, *scores, make_without_groups, **arguments)
+    candidate, champion = (np.round(score, 2) for score in (CANDIDATE, CHAMPION))
+    by_group = bootstrap.estimate_difference(LABEL, candidate, champion, metric, **arguments)
+    by_row = bootstrap.estimate_difference(LABEL, candidate, champion, make_without_groups, **arguments)
     for field in ("value", "low", "high", "se"):
         assert getattr(by_group, field) == pytest.approx(getattr(by_row, field), abs=1e-12)
 
@@ -101,7 +101,7 @@ def test_the_interval_is_right_with_more_groups_than_the_table_allows() -> None:
     truth = label == 1
     metrics = [BINARY_METRICS["auc"].build(truth, score) for score in models]
     estimate = groups.estimate_by_groups(metrics, np.arange(3_000) // 2, 0.05, is_autocorrelated=False)
-    assert estimate.se == pytest.approx(delong.estimate_auc_difference(label, *models, 0.05).se, rel=0.1)
+    assert estimate.se == pytest.approx(delong.estimate_auc_difference(label, models[0], models[1], 0.05).se, rel=0.1)
 
 
 @pytest.mark.parametrize(("days", "correlation"), [(10, 0.0), (14, 0.0), (28, 0.0), (14, 0.3), (28, 0.5), (60, 0.5)])

@@ -2,6 +2,7 @@
 
 import math
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,13 +11,16 @@ from scipy import stats
 from pipelines.errors import DataError
 from pipelines.evaluation.statistics.mcnemar import run_mcnemar_test
 
+Array = np.ndarray[Any, Any]
 
-def build_rows(both: int, gained: int, lost: int, neither: int) -> list[np.ndarray]:  # type: ignore[type-arg]
+
+def build_rows(both: int, gained: int, lost: int, neither: int) -> tuple[Array, Array, Array]:
     """Build labels and two scores; both, only the candidate, only the champion or neither is right on so many rows."""
     label = np.arange(both + gained + lost + neither) % 2
     candidate_right = np.repeat([True, True, False, False], [both, gained, lost, neither])
     champion_right = np.repeat([True, False, True, False], [both, gained, lost, neither])
-    return [label, *(np.where(right, label, 1 - label) * 0.8 + 0.1 for right in (candidate_right, champion_right))]
+    candidate, champion = (np.where(right, label, 1 - label) * 0.8 + 0.1 for right in (candidate_right, champion_right))
+    return label, candidate, champion
 
 
 def test_mcnemar_gives_the_result_of_agrestis_approval_ratings() -> None:
@@ -67,8 +71,8 @@ def test_the_interval_of_the_gain_covers_the_truth() -> None:
     # The candidate alone is right on 6 % of the rows, the champion alone on 10 %; each end may miss in 5 %.
     counts = np.random.default_rng(2).multinomial(200, [0.06, 0.10, 0.84], size=400)
     gains = [
-        run_mcnemar_test(*build_rows(concordant, *discordant, 0), threshold=0.5).gain
-        for *discordant, concordant in counts.tolist()
+        run_mcnemar_test(*build_rows(concordant, gained, lost, 0), threshold=0.5).gain
+        for gained, lost, concordant in counts.tolist()
     ]
     assert sum(gain.low > -0.04 for gain in gains) / 400 < 0.05
     assert sum(gain.high < -0.04 for gain in gains) / 400 < 0.05

@@ -46,14 +46,14 @@ EXPECTED: dict[str, Metric] = {
 
 @pytest.mark.parametrize("score", SCORES.values(), ids=SCORES)
 @pytest.mark.parametrize("metric", EXPECTED)
-def test_each_metric_equals_scikit_learn(metric: str, score: np.ndarray) -> None:  # type: ignore[type-arg]
+def test_each_metric_equals_scikit_learn(metric: str, score: np.ndarray) -> None:
     assert compute_metric(LABEL, score, metric) == pytest.approx(EXPECTED[metric](LABEL, score), abs=1e-10)
     expected = EXPECTED[metric](LABEL, score, sample_weight=WEIGHTS)
     assert compute_metric(LABEL, score, metric, WEIGHTS) == pytest.approx(expected, abs=1e-10)
 
 
 @pytest.mark.parametrize("score", SCORES.values(), ids=SCORES)
-def test_ece_equals_that_of_the_evaluation(score: np.ndarray) -> None:  # type: ignore[type-arg]
+def test_ece_equals_that_of_the_evaluation(score: np.ndarray) -> None:
     assert compute_metric(LABEL, score, "ece") == pytest.approx(
         metrics.compute_metrics(LABEL, score, 0.3)["ece"], abs=1e-10
     )
@@ -113,7 +113,7 @@ def test_a_draw_without_one_label_is_nan(metric: str) -> None:
     ("weights", "message"),
     [(np.full(ROWS, math.nan), "weight is not a finite number"), (-np.ones(ROWS), "below 0"), (np.ones(3), "of shape")],
 )
-def test_refuses_invalid_weights(weights: np.ndarray, message: str) -> None:  # type: ignore[type-arg]
+def test_refuses_invalid_weights(weights: np.ndarray, message: str) -> None:
     with pytest.raises(DataError, match=message):
         compute_metric(LABEL, SCORE, "auc", weights)
 

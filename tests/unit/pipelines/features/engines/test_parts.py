@@ -12,6 +12,7 @@ import pytest
 from pipelines.datasets.flights import DATASET
 from pipelines.features import building
 from pipelines.features.engines import duck, parts
+from pipelines.system.duckdb_session import replace_view
 from pipelines.window import Days
 
 DAYS = ("2013-01-01", "2013-01-02", "2013-01-03")
@@ -118,7 +119,7 @@ def test_parts_give_the_same_rows_as_the_whole_window(
     def build_labelled_features(rows: ibis.Table) -> ibis.Table:
         return building.build_labelled_features(DATASET, rows)
 
-    expected, requests, replace_view = build(paths, build_labelled_features), [], duck.replace_view
+    expected, requests = build(paths, build_labelled_features), []
     monkeypatch.setattr(parts, "PART_ROWS", 1)
     monkeypatch.setattr(
         duck, "replace_view", lambda *arguments: requests.append(arguments[2]) or replace_view(*arguments)

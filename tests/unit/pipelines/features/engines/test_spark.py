@@ -48,4 +48,4 @@ def test_a_missing_java_is_an_error_that_names_the_searched_places(
 
 def test_refuses_a_type_that_spark_does_not_have(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"Spark has no type for .*Time.*duckdb"):
-        spark._create_view(None, [], pa.schema([("at", pa.time64("us"))]), tmp_path)  # type: ignore[arg-type]
+        spark._create_view(None, [], pa.schema([("at", pa.time64("us"))]), tmp_path)

@@ -81,7 +81,7 @@ def test_decimal_commas_are_read_and_named_where_they_are_not_expected(write_day
     with pytest.raises(DataError, match=r"row 2, column price: '1\.5' is not of type double\.$"):
         read_rows(write_day(COMMAS.replace("1,5", "1.5")), delimiter=";", decimal_point=",")
     with pytest.raises(SpecError, match=r"decimal_point='x' is not supported. Use '.' or ','"):
-        FileSource(url, "csv", COLUMNS, decimal_point="x")  # type: ignore[arg-type]
+        FileSource(url, "csv", COLUMNS, decimal_point="x")
 
 
 CONTENTS = {"csv": CSV.encode(), "json": JSON.encode(), "parquet": build_parquet()}
@@ -89,7 +89,7 @@ CONTENTS = {"csv": CSV.encode(), "json": JSON.encode(), "parquet": build_parquet
 
 @pytest.mark.parametrize("format", CONTENTS)
 def test_the_rows_of_a_day_have_the_declared_types_and_the_day(write_day: Any, format: str) -> None:
-    reader = FileSource(write_day(CONTENTS[format], format), format, columns=COLUMNS).read(DAY)  # type: ignore[arg-type]
+    reader = FileSource(write_day(CONTENTS[format], format), format, columns=COLUMNS).read(DAY)
     assert dict(zip(reader.schema.names, reader.schema.types, strict=True)) == {**COLUMNS, "date": pa.date32()}
     assert reader.read_all().to_pylist() == ROWS
 
@@ -382,14 +382,14 @@ def test_refuses_files_of_a_day_with_different_columns(home: Path, tmp_path: Pat
 def test_a_file_with_only_a_header_is_an_empty_day(write_day: Any) -> None:
     empty = build_parquet(pa.schema(list(COLUMNS.items())).empty_table())
     for content, format in ((b"id,name,price\n", "csv"), (b"", "json"), (empty, "parquet")):
-        reader = FileSource(write_day(content, format), format, columns=COLUMNS).read(DAY)  # type: ignore[arg-type]
+        reader = FileSource(write_day(content, format), format, columns=COLUMNS).read(DAY)
         assert reader.schema.names == ["id", "name", "price", "date"] and list(reader) == []
 
 
 def test_refuses_invalid_options_when_the_source_is_created() -> None:
     for options in ({"format": "xml"}, {"url": "/x.csv"}, {"day": "at", "extra": "ignore"}, {"timezone": "Mars"}):
         with pytest.raises(SpecError):
-            FileSource(**{"url": "/{date}.csv", "format": "csv", **options})  # type: ignore[arg-type]
+            FileSource(**{"url": "/{date}.csv", "format": "csv", **options})
 
 
 def test_a_description_does_not_contain_the_secrets_of_an_address() -> None:

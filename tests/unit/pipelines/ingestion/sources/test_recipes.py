@@ -35,7 +35,7 @@ def read_recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
             (tmp_path / "deliveries" / f"{name}.csv").write_text(text)
         names: dict[str, Any] = {"FileSource": FileSource, "pa": pa}
         exec(list_recipes()[number], names)
-        return names["source"]  # type: ignore[no-any-return]
+        return names["source"]
 
     return make_source
 

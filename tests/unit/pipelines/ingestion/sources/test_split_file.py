@@ -11,7 +11,8 @@ import pytest
 
 from pipelines.errors import DataError
 from pipelines.ingestion.sources import FileSource, TrueFalse
-from pipelines.ingestion.sources.files import file_source, split_file
+from pipelines.ingestion.sources.files import csv_file, file_source, split_file
+from pipelines.ingestion.sources.files.storage import open_file
 from pipelines.partitions import Hour, Month
 from pipelines.source import read_once
 from pipelines.window import Days
@@ -43,7 +44,7 @@ def write_file(home: Path, tmp_path: Path) -> Callable[..., str]:
 @pytest.fixture
 def openings(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return the addresses of the files that were opened."""
-    opened, open_file = list[str](), file_source.open_file
+    opened = list[str]()
     monkeypatch.setattr(
         file_source, "open_file", lambda address, *options: opened.append(address) or open_file(address, *options)
     )
@@ -63,7 +64,7 @@ def test_each_partition_has_the_same_rows_in_the_same_order(
     write_file: Callable[..., str], openings: list[str], monkeypatch: pytest.MonkeyPatch, unit: Any, group_bytes: int
 ) -> None:
     monkeypatch.setattr(split_file, "GROUP_BYTES", group_bytes)
-    monkeypatch.setattr(file_source.csv_file, "BLOCK_BYTES", 10_000)
+    monkeypatch.setattr(csv_file, "BLOCK_BYTES", 10_000)
     source = FileSource(write_file(), "csv", COLUMNS, day="at", partition=unit)
     expected = [source.read(key).read_all() for key in KEYS[unit]]
     assert len(openings) == len(KEYS[unit]) and sum(table.num_rows for table in expected) > 5

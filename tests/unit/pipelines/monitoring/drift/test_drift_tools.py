@@ -101,12 +101,9 @@ def test_distances_of_values_equal_those_of_both(name: str) -> None:
     assert distances.compute_ks_distance(*counts) == pytest.approx(NANNYML[name]["kolmogorov_smirnov"], abs=1e-5)
     values = np.array(NUMBERS["values"][name]["values"])
     edges = np.repeat(values, 2)
-    counts_by_side = []
-    for side_counts in counts:
-        bin_counts = np.zeros(len(edges) + 1)
-        bin_counts[1::2] = side_counts
-        counts_by_side.append(bin_counts)
-    assert distances.compute_wasserstein(*counts_by_side, edges) == pytest.approx(
+    reference, window = np.zeros((2, len(edges) + 1))
+    reference[1::2], window[1::2] = counts
+    assert distances.compute_wasserstein(reference, window, edges) == pytest.approx(
         EVIDENTLY[name]["wasserstein"], rel=1e-4
     )
 

@@ -95,7 +95,7 @@ def test_what_does_not_fit_says_what_would() -> None:
     ],
 )
 def test_other_reasons(name: str, fields: dict[str, str], kind: str, text: str) -> None:
-    infeasibility = refuse(LanguageModelWorkload(1e8, 1e6, **fields), name)  # type: ignore[arg-type]
+    infeasibility = refuse(LanguageModelWorkload(1e8, 1e6, **fields), name)
     assert infeasibility.kind == kind and text in infeasibility.reason
 
 
@@ -118,4 +118,4 @@ def test_other_reasons(name: str, fields: dict[str, str], kind: str, text: str) 
 )
 def test_absurd_sizes_are_refused(fields: dict[str, float], message: str) -> None:
     with pytest.raises(SpecError, match=message):
-        LanguageModelWorkload(**{"parameters": 7e9, "tokens": 1e9, **fields})  # type: ignore[arg-type]
+        LanguageModelWorkload(**{"parameters": 7e9, "tokens": 1e9, **fields})

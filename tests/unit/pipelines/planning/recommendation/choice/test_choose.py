@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from pipelines.errors import DataError, SpecError
-from pipelines.planning.recommendation.choice.choose import Choice, choose
+from pipelines.planning.recommendation.choice.choose import choose
+from pipelines.planning.recommendation.choice.training import Choice
 from pipelines.steps.choose_instance import ChooseInstanceSpec
 from tests.tools.ledger_rows import make_row
 
