@@ -60,7 +60,7 @@ def test_the_removal_of_an_endpoint_leaves_a_new_one_of_the_same_name(tmp_path: 
     endpoint = load(tmp_path, EndpointStatus("Deleting"))
     settings, discarded = Settings(tmp_path, "http://127.0.0.1:1", 1, 1), []
     endpoints = Endpoints(Store(tmp_path / "other"), settings, cast(Any, None), cast(Any, None), lambda *_: None)
-    endpoints.async_invocations.discard = lambda *names: discarded.append(names)  # type: ignore[method-assign]
+    endpoints.async_invocations.discard = lambda *names: discarded.append(names)
     endpoints.get_endpoints(OWNER)["e"] = SimpleNamespace(owner=OWNER, name="e")
     endpoints._delete_record(endpoint)
     assert list(endpoints.get_endpoints(OWNER)) == ["e"] and discarded == []
