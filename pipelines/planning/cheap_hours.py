@@ -75,7 +75,8 @@ class Decision:
     usd_h: float | None
     """Price of an instance now, US dollars an hour; None if it is not known."""
     expected_usd_h: float | None
-    """Expected mean price of a run that starts now, US dollars an hour; None if the history is too short."""
+    """Expected mean price of a run that starts now, US dollars an hour; None if it was not predicted: the latest start
+    is reached, or the history is too short."""
     best_at: dt.datetime | None
     """Beginning of the hour that is expected to be best, UTC; None if it is the present hour, or not known."""
 
