@@ -1,7 +1,7 @@
 """Decide when a training that is not urgent starts: now, or in an hour that is expected to be cheaper or safer.
 
 The decision depends only on the history of prices and on the clock. So a process that was killed and started again
-decides the same. Decision 46 (docs/explanation/adr) compares this rule with others.
+decides the same. ADR 46 (docs/explanation/adr) compares this rule with others.
 
 Uses only the standard library, because Airflow's triggerer imports it.
 """

@@ -73,7 +73,7 @@ HIGHER_IS_BETTER = {
     *("recall", "estimated_recall", "estimated_precision"),
 }
 """Measures for which a higher value is better; for all others, a lower value is."""
-RELATIVE = {"mae", "estimated_mae", "estimated_rmse"}
+RELATIVE_MEASURES = {"mae", "estimated_mae", "estimated_rmse"}
 """Measures whose effect is a share of the value on the holdout."""
 
 
@@ -184,7 +184,7 @@ def compare_metric(column: str, name: Measure, window: Performance, holdout: Per
     # Without an error, a loss is certain (p-value 0), or there is none (p-value 1).
     p_value = float(stats.t.sf(loss / error.se, error.degrees_of_freedom)) if error.se else float(loss <= 0)
     # An error of a regression has the unit of the label, so its effect is relative.
-    effect = loss / reference if name in RELATIVE and reference else loss
+    effect = loss / reference if name in RELATIVE_MEASURES and reference else loss
     return Finding(column, name, max(effect, 0.0), p_value)
 
 
