@@ -1,6 +1,7 @@
 """Read the parameters of the steps: params.yaml, and models/NAME/params.yaml in a project that has models.
 
-A file has one section per step, each with fields of that step's Spec. No other module reads these files.
+A file has one section per step, each with fields of that step's Spec. The values of a step are read only here. Some
+modules of `versioning` and `tuning` read the files too: as DVC does, or to write the winner of a tuning into them.
 """
 
 from __future__ import annotations
@@ -60,7 +61,8 @@ def find_model_folder(folder: Path, model: str) -> Path:
     """Return the folder of a model's parameters and data; if the project has no models, the project itself.
 
     Raises:
-        SpecError: the project has models, but `model` is empty or not one of them. A retry cannot help.
+        SpecError: the project has models, but `model` is empty or not one of them; or the parameters are not valid. A
+            retry cannot help.
     """
     names = list_model_names(folder)
     if names and not model:
@@ -78,7 +80,7 @@ def _refuse_stages(sections: Mapping[str, Any], names: Sequence[str]) -> None:
 
 
 def merge(sections: Mapping[str, Mapping[str, Any]], other_sections: Mapping[str, Mapping[str, Any]]) -> Sections:
-    """Return the sections with the keys of `other_sections`, which replace equal keys of `sections`."""
+    """Merge sections key by key. If both have a key of a section, the value in `other_sections` is used."""
     return {name: {**sections.get(name, {}), **other_sections.get(name, {})} for name in {**sections, **other_sections}}
 
 

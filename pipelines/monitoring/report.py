@@ -104,7 +104,10 @@ def _order_columns(history: DriftHistory) -> list[str]:
 
 
 def _compute_effects(windows: Iterable[ComparedWindow], policy: Policy) -> dict[str, list[float]]:
-    """Map each column to its largest effect in each window, as a multiple of the bound."""
+    """Map each column to its largest effect in each window, as a multiple of the bound.
+
+    The list of a column ends at the last window that has the column.
+    """
     effects: dict[str, list[float]] = {}
     for position, window in enumerate(windows):
         for finding in window.result.findings:
@@ -266,7 +269,10 @@ def _draw_classes(windows: Sequence[ComparedWindow]) -> Any:
 
 
 def _compute_mean(window: ComparedWindow, name: str, record: ReferenceRecord) -> float:
-    """Compute the mean of the score or of the label in a window; NaN if no row of the window has a value."""
+    """Compute the mean of the score or of the label in a window; NaN if no row of the window has a value.
+
+    A number counts as the middle of its bin, so the mean of numbers is approximate.
+    """
     counts = next((column.window for column in window.columns if column.name == name and column.window), None)
     if counts is None or not counts.total.sum():
         return float("nan")

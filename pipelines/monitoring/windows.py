@@ -58,7 +58,7 @@ class ComparedWindow:
     result: WindowResult
     """The findings."""
     classes: Performances = field(default_factory=dict)
-    """The performance of each class of a multiclass model, measured and estimated."""
+    """The performance of a multiclass model and of each of its classes, measured and estimated."""
 
 
 def compare_windows(
@@ -156,7 +156,7 @@ class _Holdout:
     metrics: Mapping[Measure, Performance]
     """Performance of the whole model, by measure; empty if the holdout has no labels."""
     classes: Performances
-    """Performance of each class; empty if the model is not multiclass."""
+    """Performance of a multiclass model and of each of its classes; empty if the model is not multiclass."""
 
     @classmethod
     def measure(cls, record: ReferenceRecord, policy: Policy) -> _Holdout:

@@ -59,14 +59,14 @@ def publish_report(report: Report) -> None:
 
 
 def create_missing_indexes() -> None:
-    """Write the index page of each kind of report that lacks one, so that links work. The caller holds the lock."""
+    """Write the index page of each kind of report that lacks one, so that links work. The caller holds `docs.lock`."""
     for kind in KINDS:
         if not (settings().home / "docs" / kind / INDEX).exists():
             _write_index_of_kind(kind)
 
 
 def write_indexes() -> None:
-    """Write all pages that list reports; a kind without reports gets an empty page. The caller holds the lock."""
+    """Write all pages that list reports; a kind without reports gets an empty page. The caller holds `docs.lock`."""
     for kind in KINDS:
         for folder in _list_folders(settings().home / "docs" / kind):
             _write_index_of_model(folder)

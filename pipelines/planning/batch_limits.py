@@ -90,16 +90,17 @@ def find_serving_batch(
 def list_training_changes(
     size: DecoderSize, sequence: int, batch: int, setup: TrainingSetup, available_gb: float
 ) -> list[Change]:
-    """Return what would make a training fit: each single change, and each combination, that is enough.
+    """Return what would make a training fit: each single change that is enough, and at most two combinations.
 
-    Fewer sequences at once with more accumulation, gradient checkpointing, and sharing (ZeRO) give the same model.
-    8-bit Adam and LoRA change how the model is trained. The list is empty if the training fits, or no change is enough.
+    One combination gives the same model: fewer sequences at once with more accumulation, gradient checkpointing, and
+    sharing (ZeRO). The other one uses 8-bit Adam and LoRA in place of sharing, and so changes how the model is trained.
+    The list is empty if the training fits, or no change is enough.
     """
-    steps: list[PossibleChange] = []
+    base_changes: list[PossibleChange] = []
     if batch > 1:
-        steps.append((f"a batch of 1 with {batch} times the accumulation", {"batch": 1}))
+        base_changes.append((f"a batch of 1 with {batch} times the accumulation", {"batch": 1}))
     if not setup.is_recomputed:
-        steps.append(("gradient checkpointing, which computes a third more", {"is_recomputed": True}))
+        base_changes.append(("gradient checkpointing, which computes a third more", {"is_recomputed": True}))
     sharing: list[PossibleChange] = [
         (f"ZeRO stage {stage} on the {setup.devices} devices", {"stage": stage})
         for stage in range(setup.stage + 1, 4)
@@ -107,26 +108,29 @@ def list_training_changes(
     ]
     counts = _list_larger_counts(setup.devices)
     sharing += [(f"FSDP on {count} devices", {"stage": 3, "devices": count}) for count in counts]
-    other_steps: list[PossibleChange] = [("8-bit Adam", {"optimizer": "adam8bit"})] if setup.optimizer == "adam" else []
-    other_steps += [] if setup.rank else [(f"LoRA of rank {LORA_RANK}", {"rank": LORA_RANK})]
+    other_changes: list[PossibleChange] = (
+        [("8-bit Adam", {"optimizer": "adam8bit"})] if setup.optimizer == "adam" else []
+    )
+    other_changes += [] if setup.rank else [(f"LoRA of rank {LORA_RANK}", {"rank": LORA_RANK})]
 
     def measure(values: dict[str, Any]) -> float:
         fields = {name: value for name, value in values.items() if name != "batch"}
         return _estimate_training_gb(size, sequence, values.get("batch", batch), replace(setup, **fields))
 
-    return _choose_changes([[*steps, *sharing], [*steps, *other_steps]], measure, available_gb)
+    return _choose_changes([[*base_changes, *sharing], [*base_changes, *other_changes]], measure, available_gb)
 
 
 def list_serving_changes(
     size: DecoderSize, sequence: int, batch: int, serving: InferenceSetup, available_gb: float
 ) -> list[Change]:
-    """Return what would make an inference fit: each single change, and each combination, that is enough.
+    """Return what would make an inference fit: each single change that is enough, and at most two combinations.
 
-    The list is empty if the inference fits, or no change is enough.
+    One combination shares the model among devices, the other one makes the cache and the weights smaller. The list is
+    empty if the inference fits, or no change is enough.
     """
-    steps: list[PossibleChange] = [("a batch of 1", {"batch": 1})] if batch > 1 else []
-    smaller_steps: list[PossibleChange] = [("a cache of int8", {"cache": "int8"})] if BYTES[serving.cache] > 1 else []
-    smaller_steps += [
+    base_changes: list[PossibleChange] = [("a batch of 1", {"batch": 1})] if batch > 1 else []
+    smaller_changes: list[PossibleChange] = [("a cache of int8", {"cache": "int8"})] if BYTES[serving.cache] > 1 else []
+    smaller_changes += [
         (f"weights of {name}", {"precision": name})
         for name in ("int8", "int4")
         if BYTES[serving.precision] > BYTES[name]
@@ -141,7 +145,7 @@ def list_serving_changes(
         fields = {name: value for name, value in values.items() if name != "batch"}
         return _estimate_serving_gb(size, sequence, values.get("batch", batch), replace(serving, **fields))
 
-    return _choose_changes([[*steps, *sharing], [*steps, *smaller_steps]], measure, available_gb)
+    return _choose_changes([[*base_changes, *sharing], [*base_changes, *smaller_changes]], measure, available_gb)
 
 
 def _estimate_training_gb(size: DecoderSize, sequence: int, batch: int, setup: TrainingSetup) -> float:
@@ -157,36 +161,38 @@ def _list_larger_counts(devices: int) -> list[int]:
 
 
 def _choose_changes(
-    step_lists: Sequence[Sequence[PossibleChange]], measure: Callable[[dict[str, Any]], float], available_gb: float
+    change_lists: Sequence[Sequence[PossibleChange]], measure: Callable[[dict[str, Any]], float], available_gb: float
 ) -> list[Change]:
-    """Return the single steps that are enough, and for each list the combination of its steps that is enough."""
+    """Return the single changes that are enough, and for each list the combination of its changes that is enough."""
     if measure({}) <= available_gb:
         return []
     single_changes: dict[str, tuple[dict[str, Any], Change]] = {}
-    for text, values in [step for steps in step_lists for step in steps]:
+    for text, values in [change for possible_changes in change_lists for change in possible_changes]:
         change = Change(text, measure(values))
-        # If some number of devices is enough, larger numbers are not listed: they change the same fields.
+        # If a change is enough, stronger ones of the same fields are not listed, such as a larger number of devices.
         is_repeated = any(fields.keys() == values.keys() for fields, _ in single_changes.values())
         if change.needed_gb <= available_gb and not is_repeated:
             single_changes.setdefault(text, (values, change))
-    combinations = [_combine(steps, measure, available_gb, set(single_changes)) for steps in step_lists]
+    combinations = [
+        _combine(possible_changes, measure, available_gb, set(single_changes)) for possible_changes in change_lists
+    ]
     changes = [*(change for _, change in single_changes.values()), *combinations]
     return list(dict.fromkeys(change for change in changes if change))
 
 
 def _combine(
-    steps: Sequence[PossibleChange],
+    possible_changes: Sequence[PossibleChange],
     measure: Callable[[dict[str, Any]], float],
     available_gb: float,
     single_changes: set[str],
 ) -> Change | None:
-    """Combine the steps that save memory, one after the other, until they are enough.
+    """Combine the changes that save memory, one after the other, until they are enough.
 
-    Return None if all steps together are not enough, or if the last step is enough alone.
+    Return None if all changes together are not enough, or if the last one is enough alone.
     """
     values: dict[str, Any] = {}
     texts: dict[str, str] = {}  # text by field: a later change of a field replaces an earlier one
-    for text, new_values in steps:
+    for text, new_values in possible_changes:
         if measure(values | new_values) >= measure(values):
             continue
         values |= new_values

@@ -1,7 +1,7 @@
 """Decide when a training that is not urgent starts: now, or in an hour that is expected to be cheaper or safer.
 
 The decision depends only on the history of prices and on the clock. So a process that was killed and started again
-decides the same. Decision 46 (docs/explanation/adr) compares this rule with others.
+decides the same. ADR 46 (docs/explanation/adr) compares this rule with others.
 
 Uses only the standard library, because Airflow's triggerer imports it.
 """
@@ -75,7 +75,8 @@ class Decision:
     usd_h: float | None
     """Price of an instance now, US dollars an hour; None if it is not known."""
     expected_usd_h: float | None
-    """Expected mean price of a run that starts now, US dollars an hour; None if the history is too short."""
+    """Expected mean price of a run that starts now, US dollars an hour; None if it was not predicted: the latest start
+    is reached, or the history is too short."""
     best_at: dt.datetime | None
     """Beginning of the hour that is expected to be best, UTC; None if it is the present hour, or not known."""
 

@@ -21,7 +21,8 @@ MONTH_H = 730.0
 COMMON_INTERVALS_S = (900.0, 1800.0)
 """Intervals that guides recommend: every 15 to 30 minutes."""
 MAX_INTERVAL_RATIO = 50.0
-"""Largest interval, as a multiple of the mean time between interruptions: with a longer one, trainings never end."""
+"""Largest sum of interval, save and restart, as a multiple of the mean time between interruptions: with a larger one,
+trainings never end."""
 
 
 @dataclass(frozen=True)

@@ -52,9 +52,10 @@ MetricKey = tuple[str, Measure]
 
 
 def measure_classes(classes: Sequence[ClassDays], alpha: float) -> dict[MetricKey, Performance]:
-    """Measure the recall of each class from labels. Classes with few rows are left out."""
+    """Measure the recall of each class from labels. A class with fewer than `MIN_ROWS` labels is left out."""
     recalls = {
-        _name_column(days): _build_mean(days.hits, days.labelled, float(days.hits.sum()), alpha) for days in classes
+        _name_column(class_days): _build_mean(class_days.hits, class_days.labelled, float(class_days.hits.sum()), alpha)
+        for class_days in classes
     }
     return {(column, "recall"): recall for column, recall in recalls.items() if recall}
 
@@ -63,30 +64,33 @@ def estimate_classes(classes: Sequence[ClassDays], alpha: float) -> dict[MetricK
     """Estimate accuracy and macro AUC of the model, and recall and precision of each class, without labels.
 
     The standard errors are those of the metrics that will be measured once the labels are known. `Performance.days`,
-    with which `compare_metrics` compares two estimates, depends on the estimates alone. Classes with few rows are left
-    out.
+    with which `compare_metric` compares two estimates, depends on the estimates alone.
+
+    A metric of a class with fewer than `MIN_ROWS` rows is left out. The macro AUC is left out if any class has too few.
     """
     hits, predicted_rows, squares = (
-        np.sum([getattr(days, name) for days in classes], axis=0)
+        np.sum([getattr(class_days, name) for class_days in classes], axis=0)
         for name in ("expected_hits", "predicted", "hit_squares")
     )
     estimates: dict[MetricKey, Performance | None] = {
         (PERFORMANCE, "estimated_accuracy"): _build_mean(hits, predicted_rows, float(squares.sum()), alpha),
         (PERFORMANCE, "estimated_macro_auc"): _estimate_macro_auc(classes, alpha),
     }
-    for days in classes:
-        column, hit_squares = _name_column(days), float(days.hit_squares.sum())
-        estimates[column, "estimated_recall"] = _estimate_recall(days, alpha)
-        estimates[column, "estimated_precision"] = _build_mean(days.expected_hits, days.predicted, hit_squares, alpha)
+    for class_days in classes:
+        column, hit_squares = _name_column(class_days), float(class_days.hit_squares.sum())
+        estimates[column, "estimated_recall"] = _estimate_recall(class_days, alpha)
+        estimates[column, "estimated_precision"] = _build_mean(
+            class_days.expected_hits, class_days.predicted, hit_squares, alpha
+        )
     return {key: estimate for key, estimate in estimates.items() if estimate}
 
 
-def _name_column(days: ClassDays) -> str:
-    return f"{PERFORMANCE}/{days.name}"
+def _name_column(class_days: ClassDays) -> str:
+    return f"{PERFORMANCE}/{class_days.name}"
 
 
 def _build_mean(sums: Array, rows: Array, squares: float, alpha: float) -> Performance | None:
-    """Build the estimate of a mean over rows; None if there are fewer than `MIN_ROWS` rows.
+    """Build a performance that is a mean over rows; None if there are fewer than `MIN_ROWS` rows.
 
     Args:
         sums: sum of the values of the rows of each day, shape (days,).
@@ -101,41 +105,48 @@ def _build_mean(sums: Array, rows: Array, squares: float, alpha: float) -> Perfo
     return _build_ratio(sums, rows, float(np.sqrt(variance / total)), alpha)
 
 
-def _estimate_recall(days: ClassDays, alpha: float) -> Performance | None:
-    total = float(days.expected.sum())
+def _estimate_recall(class_days: ClassDays, alpha: float) -> Performance | None:
+    total = float(class_days.expected.sum())
     if total < MIN_ROWS:
         return None
-    recall, squares = float(days.expected_hits.sum()) / total, float(days.hit_squares.sum())
+    recall, squares = float(class_days.expected_hits.sum()) / total, float(class_days.hit_squares.sum())
     # The variance of a ratio by the delta method: a row of the numerator has the value 1 - recall, other rows -recall.
-    variance = squares * (1 - recall) ** 2 + (float(days.squares.sum()) - squares) * recall**2
-    return _build_ratio(days.expected_hits, days.expected, float(np.sqrt(variance)) / total, alpha)
+    variance = squares * (1 - recall) ** 2 + (float(class_days.squares.sum()) - squares) * recall**2
+    return _build_ratio(class_days.expected_hits, class_days.expected, float(np.sqrt(variance)) / total, alpha)
 
 
 def _estimate_macro_auc(classes: Sequence[ClassDays], alpha: float) -> Performance | None:
     """Estimate the mean of the AUCs of each class against all others; None if a class has too few rows."""
-    if any(not MIN_ROWS <= days.expected.sum() <= days.bins.sum() - MIN_ROWS for days in classes):
+    if any(not MIN_ROWS <= class_days.expected.sum() <= class_days.bins.sum() - MIN_ROWS for class_days in classes):
         return None
-    counts = np.stack([np.stack([days.bins - days.expected_bins, days.expected_bins], axis=-1) for days in classes])
+    counts = np.stack(
+        [
+            np.stack([class_days.bins - class_days.expected_bins, class_days.expected_bins], axis=-1)
+            for class_days in classes
+        ]
+    )
     total, scores = counts.sum(axis=1), np.empty(0)  # `compute_auc` does not use the scores
     leave_one_out = compute_auc(total[:, np.newaxis] - counts, scores).mean(axis=0)
     if not np.isfinite(leave_one_out).all():
         leave_one_out = np.zeros(1)  # as for a single day: no variance between days
     # The error of a mean is at most the mean of the errors.
     aucs = [
-        estimate_performance(days.bins, _compute_bin_probabilities(days), alpha)["estimated_auc"] for days in classes
+        estimate_performance(class_days.bins, _compute_bin_probabilities(class_days), alpha)["estimated_auc"]
+        for class_days in classes
     ]
     row_se, min_se = (float(np.mean([getattr(auc, name) for auc in aucs])) for name in ("row_se", "se"))
     value, rows = float(compute_auc(total, scores).mean()), round(float(total[0].sum()))
     return _build_performance(value, leave_one_out, row_se, min_se, rows, alpha)
 
 
-def _compute_bin_probabilities(days: ClassDays) -> Array:
+def _compute_bin_probabilities(class_days: ClassDays) -> Array:
     """Compute the mean calibrated probability of the rows in each bin; 0 for a bin without rows."""
-    rows = days.bins.sum(axis=0)
-    return np.asarray(np.divide(days.expected_bins.sum(axis=0), rows, out=np.zeros(len(rows)), where=rows > 0))
+    rows = class_days.bins.sum(axis=0)
+    return np.asarray(np.divide(class_days.expected_bins.sum(axis=0), rows, out=np.zeros(len(rows)), where=rows > 0))
 
 
 def _build_ratio(sums: Array, rows: Array, row_se: float, alpha: float) -> Performance:
+    """Build a performance that is a share, from sums by day. Its error is at least that of independent rows."""
     total = float(rows.sum())
     value, other_rows = float(sums.sum()) / total, total - rows
     leave_one_out = np.divide(sums.sum() - sums, other_rows, out=np.full(len(sums), value), where=other_rows > 0)

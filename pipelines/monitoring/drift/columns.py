@@ -153,6 +153,6 @@ def _measure_rate(
         Sample.from_counts(reference_rows, reference.strata), Sample.from_counts(window_rows, window.strata)
     )
     p_value = float(distribution.compute_chi_square_p_value(distances.compute_chi_square(*totals)))
-    if distances.pool_bins(*totals, is_ordered=True).max() == 0:
+    if distances.pool_bins(*totals, is_ordered=True).max() == 0:  # one group: a cell has few expected rows
         p_value = max(p_value, distances.compute_fisher_p_value(*totals))
     return Finding(column.name, measure, effect, p_value, column.weight)

@@ -65,7 +65,7 @@ class Counts:
 
     @property
     def strata(self) -> Array:
-        """The group of days that each day is compared with: its weekday, or `ANY_DAY` if weekdays are not used."""
+        """The group of each day: its weekday, or `ANY_DAY` if weekdays are not used. Days of a group are compared."""
         return np.asarray(self.weekdays) if len(self.weekdays) else np.full(len(self.bins), ANY_DAY)
 
 
@@ -86,7 +86,7 @@ class ComparedColumn:
     edges: Array | None = None
     """Edges of the bins of a numeric column, increasing; one fewer than bins. The first bin is below the first edge."""
     weight: float = 1.0
-    """Importance of the column; the importances of all features add up to 1."""
+    """Importance of the column: those of all features add up to 1; a score or a label has 1."""
 
     def __post_init__(self) -> None:
         """Check that the bins fit each other and the edges."""

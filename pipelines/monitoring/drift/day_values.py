@@ -5,7 +5,7 @@ of the single rows. The effects of consecutive days are correlated; the noise of
 
 The day effects are modelled as an autoregression of order 1. Its one parameter can be estimated from some 30 days. The
 module `dispersion`, for matrices of counts, adds up the covariances of a few lags instead. A few lags are not enough if
-the correlation is high: at 0.7 and without drift, 12 % of windows are significant at a level of 5 %.
+the correlation is high: at a correlation of 0.7, 12 % of windows without drift are significant at a level of 5 %.
 """
 
 from __future__ import annotations

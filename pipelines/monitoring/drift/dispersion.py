@@ -6,7 +6,7 @@ Under the null hypothesis the chi-square of shares p and q is a sum of squared n
 eigenvalues of the matrix of design effects (Rao & Scott 1981, JASA 76). The matrix is estimated from how much the
 variance between the days of a sample exceeds the variance of independent rows. Since the matrix is only an estimate,
 the test is an F test; its degrees of freedom are an effective number of days (Thomas & Rao 1987, JASA 82; `svychisq` in
-Lumley's R package survey). All functions broadcast over the leading axes of their arrays.
+Lumley's R package survey). All functions except `compute_ks_p_value` broadcast over the leading axes of their arrays.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class NullDistribution:
 
 @dataclass(frozen=True)
 class Sample:
-    """Sums over the days of a sample. The sums of a reference are computed once, and used for many windows."""
+    """Sums over the days of a sample: of the reference, or of a window."""
 
     total: Array
     """Rows in each bin, shape (..., bins)."""
@@ -100,10 +100,10 @@ class Sample:
     """Sums of squares and products of the deviations of days from their weekday's mean, with lagged products, shape
     (..., bins, bins). A deviation is in rows, divided by the mean rows of a day."""
     independent_factor: Array
-    """If rows were independent, `products_within_days` would be this number times the projection of
-    `_compute_projection`. Shape (...)."""
+    """If rows were independent, `products_within_days`, divided as in `_scale_by_share`, would be this number times the
+    projection of `_compute_projection`. Shape (...)."""
     inverse_day_count: Array
-    """One divided by the effective number of days, in which a day with more rows has more weight."""
+    """One divided by the effective number of days, in which a day with more rows has more weight. Shape (...)."""
     degrees_of_freedom: int
     """Degrees of freedom: the number of days minus the number of weekdays among them."""
 

@@ -16,10 +16,10 @@ share, because an empty bin means little in 3 rows and much in a million."""
 MIN_EXPECTED_ROWS = 5.0
 """A chi-square test needs at least this number of expected rows in each bin of the smaller side (Cochran 1954)."""
 MAX_EXACT_ROWS = 1_000
-"""Largest number of rows in the cell of the rarer side and the rarer value for which Fisher's exact test is computed.
+"""Largest number of rows with which Fisher's exact test is computed, in the cell of the smaller side and rarer value.
 
-The test is used if few rows (`MIN_EXPECTED_ROWS`) are expected in that cell. So with more than this number the p-value
-is 0.
+The test is only used if fewer than `MIN_EXPECTED_ROWS` rows are expected in that cell. So with more rows than this
+number, the p-value is 0.
 """
 
 
@@ -129,9 +129,9 @@ def pool_bins(reference: Array, window: Array, is_ordered: bool) -> Array:
     return np.minimum(groups, max(group - 1, 0))
 
 
-def merge_bins(days: Array, groups: Array) -> Array:
+def merge_bins(counts: Array, groups: Array) -> Array:
     """Sum counts, shape (days, bins), over the bins of each group; returns shape (days, groups)."""
-    return np.asarray(days @ np.eye(int(groups.max()) + 1)[groups])
+    return np.asarray(counts @ np.eye(int(groups.max()) + 1)[groups])
 
 
 def _compute_cumulative_gap(reference: Array, window: Array) -> Array:

@@ -32,7 +32,8 @@ only reported."""
 PERFORMANCE = "performance"
 """The `column` of findings about the model's performance; performance/CLASS for one class of a multiclass model."""
 Measure = Literal[BoundedMeasure, "wasserstein", "missing_column"]
-"""What a finding measures. `missing_column`: whether the column is missing in the window."""
+"""What a finding measures. `missing_column`: the column is missing in the window (effect 1) or in the reference
+(effect None)."""
 
 
 @dataclass(frozen=True)

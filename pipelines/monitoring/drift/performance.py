@@ -1,7 +1,7 @@
 """Measure performance from counts of rows by score bin and label, and estimate it for days without labels.
 
-Each row of a bin gets the score of the bin. For such scores the metrics equal scikit-learn's. All metrics
-broadcast over leading axes.
+Each row of a bin gets the score of the bin. For such scores the AUC, the Brier score and the log loss equal
+scikit-learn's. All metrics broadcast over leading axes.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ HIGHER_IS_BETTER = {
     *("recall", "estimated_recall", "estimated_precision"),
 }
 """Measures for which a higher value is better; for all others, a lower value is."""
-RELATIVE = {"mae", "estimated_mae", "estimated_rmse"}
+RELATIVE_MEASURES = {"mae", "estimated_mae", "estimated_rmse"}
 """Measures whose effect is a share of the value on the holdout."""
 
 
@@ -82,12 +82,13 @@ class Performance(Estimate):
     """A metric of a sample of days, with its interval, and with the values of the days for `compare_metrics`."""
 
     days: DayValues | None
-    """The values of the days; None if rows are treated as independent."""
+    """The values of the days; None if the metric cannot be computed without one of the days. Then, rows are treated as
+    independent."""
     row_se: float
     """Standard error if all rows were independent."""
-    values_of_runs: tuple[float, ...] = ()
-    """For each n from 1 to the number of days: the mean of the metric over all runs of n consecutive days. Only for the
-    ECE, because chance makes the ECE larger if there are fewer days. Empty for other metrics."""
+    values_by_length: tuple[float, ...] = ()
+    """For each n from 1 to the number of days: the mean of the metric over all sequences of n consecutive days. Only
+    for the ECE, because chance makes the ECE larger if there are fewer days. Empty for other metrics."""
 
 
 def measure_performance(
@@ -183,16 +184,16 @@ def compare_metric(column: str, name: Measure, window: Performance, holdout: Per
     # Without an error, a loss is certain (p-value 0), or there is none (p-value 1).
     p_value = float(stats.t.sf(loss / error.se, error.degrees_of_freedom)) if error.se else float(loss <= 0)
     # An error of a regression has the unit of the label, so its effect is relative.
-    effect = loss / reference if name in RELATIVE and reference else loss
+    effect = loss / reference if name in RELATIVE_MEASURES and reference else loss
     return Finding(column, name, max(effect, 0.0), p_value)
 
 
 def _match_days(window: Performance, holdout: Performance) -> tuple[float, float]:
     """Return both values. If a value depends on the number of days, use as many days as the shorter sample has."""
-    days = min(len(window.values_of_runs), len(holdout.values_of_runs))
+    days = min(len(window.values_by_length), len(holdout.values_by_length))
     if not days:
         return window.value, holdout.value
-    return window.values_of_runs[days - 1], holdout.values_of_runs[days - 1]
+    return window.values_by_length[days - 1], holdout.values_by_length[days - 1]
 
 
 def _estimate_error_of_difference(window: Performance, holdout: Performance) -> MeanError:
@@ -210,11 +211,11 @@ def _measure_metric(days: Array, scores: Array, metric: Metric, alpha: float) ->
     performance = _build_performance(total, scores, metric, error, alpha, values, row_se)
     if metric is not compute_ece:
         return performance
-    return replace(performance, values_of_runs=tuple(_measure_runs(days, scores, metric)))
+    return replace(performance, values_by_length=tuple(_measure_by_length(days, scores, metric)))
 
 
-def _measure_runs(days: Array, scores: Array, metric: Metric) -> Iterator[float]:
-    """Yield, for each n from 1 to the number of days, the mean of a metric over all runs of n consecutive days."""
+def _measure_by_length(days: Array, scores: Array, metric: Metric) -> Iterator[float]:
+    """Yield, for each n from 1 to the number of days, the mean of a metric over all sequences of n consecutive days."""
     sums = np.concatenate([np.zeros((1, *days.shape[1:])), np.cumsum(days, axis=0)])
     for length in range(1, len(days) + 1):
         yield float(metric(sums[length:] - sums[:-length], scores).mean())

@@ -38,8 +38,9 @@ def measure_errors(rows: Array, absolute_sums: Array, squared_sums: Array, alpha
 def estimate_errors(rows: Array, losses: Array, alpha: float) -> dict[Measure, Performance]:
     """Estimate the mean absolute error and the RMSE from estimated errors of the rows, without labels.
 
-    This is direct loss estimation (DLE, NannyML). Empty if there are fewer than two rows. `Performance.days`, with
-    which `compare_metrics` compares two estimates, depends on the estimates alone: neither estimate uses labels.
+    This is direct loss estimation (DLE, NannyML). Empty if there are fewer than two rows, or if all estimated squared
+    errors are 0. `Performance.days`, with which `compare_metrics` compares two estimates, depends on the estimates
+    alone: neither estimate uses labels.
 
     Args:
         rows: rows with a score of each day, oldest day first; shape (days,), each 1 or more.
@@ -49,8 +50,8 @@ def estimate_errors(rows: Array, losses: Array, alpha: float) -> dict[Measure, P
 
     Returns:
         The estimates. The standard error of `estimated_mae` is that of the mean absolute error that will be measured
-        once the labels are known. The standard error of `estimated_rmse` covers the estimate only: the squares of
-        single errors vary more than the models predict.
+        once the labels are known. The standard error of `estimated_rmse` is that of the estimate, not of the RMSE that
+        will be measured: the squares of single errors vary more than the models predict.
     """
     total, (absolute_sum, squared_sum, *square_sums) = float(rows.sum()), losses.sum(axis=0)
     if total < 2 or not squared_sum > 0:

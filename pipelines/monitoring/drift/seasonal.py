@@ -16,8 +16,9 @@ YEAR = timedelta(days=364)
 def reweight(reference: Counts, window: Counts) -> Counts:
     """Weight the reference's days so that each weekday has the same share of the rows as in the window.
 
-    The sum of the weighted rows is the effective sample size (Kish 1965). The reference is returned unchanged if it
-    lacks a weekday of the window, or if all weights are equal.
+    The sum of the weighted rows is the effective sample size (Kish 1965). Days of a weekday that the window lacks are
+    left out. The reference is returned unchanged if it lacks a weekday of the window, if the window has no rows, or if
+    all weights are equal.
     """
     reference_rows, window_rows = (counts.presence.sum(axis=1) for counts in (reference, window))
     weights = _compute_day_weights(reference_rows, reference.strata, window_rows, window.strata)

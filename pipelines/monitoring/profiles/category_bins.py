@@ -8,13 +8,13 @@ from pipelines.monitoring.profiles.reference import CategoryBins
 from pipelines.monitoring.profiles.texts import select_normalizer
 
 OTHER, UNSEEN, MISSING = -3, -2, -1
-"""Positions of the last three counts of a category. OTHER: values in training that have no bin of their own. UNSEEN:
-values that were not in training; if the reference does not list the values of OTHER, unseen values count as OTHER, too.
-MISSING: rows without a value."""
+"""Positions, from the end of a list, of the counts that follow those of the values with a bin of their own. OTHER: the
+other values in training. UNSEEN: values that were not in training; if the reference does not list the values of OTHER,
+unseen values count as OTHER, too. MISSING: rows without a value; `Column.counts` does not have this last count."""
 
 
 def build_bin_finder(category: CategoryBins) -> Callable[[str | None], int]:
-    """Build the function that returns the position in the counts for a value."""
+    """Build the function that returns the position of a value's count: of its bin, or OTHER, UNSEEN or MISSING."""
     normalize = select_normalizer(category.family)
     positions = {value: position for position, value in enumerate(category.values)}
     other_values = None if category.rest is None else set(category.rest)

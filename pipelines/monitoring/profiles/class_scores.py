@@ -2,7 +2,7 @@
 
 This is confidence-based performance estimation (CBPE) for several classes, as in NannyML. The probability of each class
 is calibrated by isotonic regression on the holdout, this class against all others. The calibrated probabilities of a
-row are divided by their sum. They say how probably the row belongs to each class.
+row are divided by their sum.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def fit_classes(path: Path, label: str) -> Classes:
     """Fit the calibration of each class on a Parquet file with the probabilities and the labels of the holdout.
 
     Args:
-        path: file with the columns `scores` and `label`, without nulls.
+        path: file with the column `scores` and the column of the label, without nulls.
         label: column of the label.
     """
     rows = pq.read_table(path, columns=[SCORES, label])
@@ -50,7 +50,7 @@ def fit_classes(path: Path, label: str) -> Classes:
 def count_classes(
     reference: Reference, paths: Iterable[Path], plans: Sequence[ColumnPlan], day_column: str = ""
 ) -> Iterator[tuple[Day, ColumnPlan, Column]]:
-    """Count the rows of each class, and add up their calibrated probabilities; by day, if `day_column` is given.
+    """Count the rows that are predicted or labelled as each class, and sum the calibrated probabilities of all rows.
 
     Args:
         reference: reference with the curves of the classes.
@@ -62,8 +62,8 @@ def count_classes(
     assert classes is not None
     batches = read_batches(paths, {SCORES, classes.label}, day_column)
     sums_by_day = sum_by_day(batches, lambda batch: _measure_rows(classes, batch), day_column)
-    # A class has `plan.bins` counts, and one sum more: `CLASS_SUMS` in place of `CLASS_COUNTS` before those of its
-    # bins.
+    # A class has `plan.bins` counts, and then one sum more than counts: before the bins, there are CLASS_COUNTS (3)
+    # counts, and CLASS_SUMS (4) sums.
     ends = np.cumsum([2 * plan.bins + 1 for plan in plans])
     for day, (rows, *numbers) in sums_by_day.items():
         for plan, values in zip(plans, np.split(numbers, ends[:-1]), strict=True):

@@ -60,7 +60,7 @@ class ColumnPlan:
     mismatch: str = ""
     """What the file has in place of the column: another type, or "nothing"; empty if it has the column."""
     is_readable: bool = True
-    """Whether the file has the column with a type other than null."""
+    """Whether the file has the column, with a type that fits the reference and is not null."""
 
     def build_empty_column(self, rows: int) -> Column:
         """Build the counts of this column for `rows` rows, none of which has a value in it."""

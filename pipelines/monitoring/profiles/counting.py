@@ -66,7 +66,7 @@ def count_files(reference: Reference, paths: Sequence[Path], engine: engines.Eng
             execute = partial(run, days=None)
             counts = chain(
                 _count_columns(execute, reference, readable_plans),
-                _estimate_without_labels(reference, paths, readable_plans),
+                _count_with_models(reference, paths, readable_plans),
             )
             columns = {plan: column for _, plan, column in counts}
     return _build_profile(reference, plans, rows, columns)
@@ -104,7 +104,7 @@ def count_days(
         rows_by_day = {row[queries.DAY]: int(row["rows"]) for row in _list_rows(batches)}
         for date, plan, column in chain(
             _count_columns(execute, reference, readable_plans, day_column),
-            _estimate_without_labels(reference, [path], readable_plans, day_column),
+            _count_with_models(reference, [path], readable_plans, day_column),
         ):
             columns.setdefault(date, {})[plan] = column
     return {
@@ -264,10 +264,10 @@ def _count_errors(execute: Execute, readable_plans: Sequence[ColumnPlan], day_co
         yield row.get(queries.DAY), error, column
 
 
-def _estimate_without_labels(
+def _count_with_models(
     reference: Reference, paths: Sequence[Path], readable_plans: Sequence[ColumnPlan], day_column: str = ""
 ) -> CountedColumns:
-    """Sum the errors and the class probabilities that the reference's models estimate; yield nothing without models."""
+    """Count the columns that need the reference's models: estimated errors, and classes; nothing without models."""
     loss_plans, class_plans = ([plan for plan in readable_plans if plan.kind == kind] for kind in ("loss", "class"))
     if loss_plans:
         from pipelines.monitoring.profiles.losses import estimate_losses  # loads xgboost

@@ -31,7 +31,8 @@ class Column:
 
     - number, score: below the first edge (with -inf), between the edges, above the last edge (with +inf)
     - category: each value with a bin of its own, the other values, the unseen values
-    - label: false, true; in a regression, the bins of a number
+    - label: false, true; in a regression, the bins of a number. The label of a multiclass model is whether the
+      predicted class is right (`is_right`)
     - joint: the bins of the score in rows with label false, then in rows with label true
     - error: one count, the rows with a finite score and a finite label
     - loss: one count, the rows with a finite score
@@ -39,7 +40,8 @@ class Column:
       probability
     """
     missing: int = 0
-    """Rows with null or NaN."""
+    """Rows without a bin in `counts`, of partitions that have the column: null or NaN; for the kinds error, loss and
+    class, also infinite values."""
     absent: int = 0
     """Rows of partitions that lack the column or have it with another type. These rows are not in `counts`."""
     actual_types: tuple[str, ...] = ()

@@ -1,6 +1,7 @@
 """Build the queries of a profile as ibis expressions, which DuckDB and Spark both execute.
 
-The queries together read each column once, and the score twice.
+The queries together read each column once; the score, and the label of a regression, twice. Number columns with
+infinite values or NaN are read once more.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ class ReferenceRecord:
 
     reference: Reference
     training: Mapping[dt.date, Profile]
-    """Profiles of the training days."""
+    """Profiles of the training days, without scores: the model has seen these rows."""
     holdout: Mapping[dt.date, Profile]
     """Profiles of the holdout days, with counts of scores and labels."""
 
@@ -68,7 +68,7 @@ def load_record(registry: Registry, version: ModelVersion) -> ReferenceRecord:
     """Load the record of a registered version.
 
     Raises:
-        DataError: the version was registered without a record. A retry cannot help.
+        DataError: the version was registered without a record, or its record is not valid. A retry cannot help.
         ServiceError: MLflow does not answer. A retry can help.
     """
     from pipelines.registry.artifacts import download_artifact

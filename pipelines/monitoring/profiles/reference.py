@@ -97,7 +97,7 @@ class Classes(_FrozenModel):
     """The classes of a multiclass model."""
 
     label: str
-    """Column of the label."""
+    """Column of the label: the class of a row."""
     curves: tuple[ClassCurve, ...]
 
 
@@ -105,11 +105,11 @@ class Reference(_FrozenModel):
     """The columns of a partition that are counted, and their bins."""
 
     label: str
-    """Column of the label."""
+    """Column of the label; for a multiclass model `is_right`, whether the predicted class is the label."""
     numbers: tuple[NumberBins, ...]
     """Bins of the numeric features."""
     categories: tuple[CategoryBins, ...]
-    """Bins of the features that are categories."""
+    """Bins of the features that are categories, and of the class that a multiclass model predicts."""
     target: NumberBins | None = None
     """Bins of the label and of the score in a regression; None for other models."""
     losses: LossModels | None = None
@@ -147,10 +147,12 @@ def fit_reference(
 ) -> Reference:
     """Derive the reference from training features, reading one column at a time. Equal rows give an equal reference.
 
+    `losses` and `classes` are not set: `fit_losses` and `fit_classes` derive them from the holdout.
+
     Args:
         path: Parquet file of the features that the model was trained on.
         kinds: maps each feature to its kind, 'number' or 'category'.
-        label: column of the label.
+        label: `Reference.label`.
         policy: how many bins there are.
         task: what the model predicts. In a regression, label and score have the same bins, derived from the labels.
 

@@ -23,7 +23,7 @@ class Traffic:
     Attributes:
         requests: requests in a month.
         service_s: time of a request, seconds.
-        bursts: times in a month that requests come after a pause: an asynchronous endpoint starts at each.
+        bursts: number of times in a month that requests come after a pause. An asynchronous endpoint starts each time.
         runs: batch jobs in a month, which answer the requests together.
 
     Raises:

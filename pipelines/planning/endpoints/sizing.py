@@ -12,7 +12,7 @@ from pipelines.planning.sizes import MAX_DEVICES, MAX_S, require_positive, requi
 MAX_RATE = 1e7
 """Largest number of requests per second."""
 TOO_MANY = f"more than {MAX_DEVICES:,} workers would be needed."
-TOO_MANY_HINT = "Check the units of requests and times, and the largest use."
+TOO_MANY_HINT = "Check the units of requests and times, and `most_use`."
 
 
 @dataclass(frozen=True)
@@ -97,10 +97,10 @@ def compute_waiting_share(workers: int, busy_workers: float) -> float:
     require_positive("busy_workers", busy_workers)
     if busy_workers >= workers:
         return 1.0
-    blocked = 1.0
+    blocked_share = 1.0
     for count in range(1, workers + 1):
-        blocked = busy_workers * blocked / (count + busy_workers * blocked)
-    return _compute_erlang_c(blocked, workers, busy_workers)
+        blocked_share = busy_workers * blocked_share / (count + busy_workers * blocked_share)
+    return _compute_erlang_c(blocked_share, workers, busy_workers)
 
 
 def estimate_wait_s(load: Load, instances: int, percentile: float) -> float:
@@ -180,17 +180,17 @@ def size_endpoint(load: Load, latency_s: float, percentile: float = 0.99, most_u
 
 
 def _list_waiting_shares(load: Load) -> Iterator[tuple[int, float]]:
-    """Yield the workers of 1, 2, 3 ... instances that are enough, and the share of requests that wait with them."""
-    blocked = 1.0
+    """Yield the workers of 1, 2, 3 ... instances, and the share of requests that wait; skip too few instances."""
+    blocked_share = 1.0
     for count in range(1, MAX_DEVICES + 1):
-        blocked = load.busy_workers * blocked / (count + load.busy_workers * blocked)
+        blocked_share = load.busy_workers * blocked_share / (count + load.busy_workers * blocked_share)
         if count % load.workers == 0 and count > load.busy_workers:
-            yield count, _compute_erlang_c(blocked, count, load.busy_workers)
+            yield count, _compute_erlang_c(blocked_share, count, load.busy_workers)
 
 
-def _compute_erlang_c(blocked: float, workers: int, busy_workers: float) -> float:
+def _compute_erlang_c(blocked_share: float, workers: int, busy_workers: float) -> float:
     """Return the share of requests that wait (Erlang C) from the share that would be blocked (Erlang B)."""
-    return blocked / (1 - busy_workers / workers * (1 - blocked))
+    return blocked_share / (1 - busy_workers / workers * (1 - blocked_share))
 
 
 def _find_wait_s(share: float, load: Load, workers: int, percentile: float) -> float:
@@ -201,6 +201,7 @@ def _find_wait_s(share: float, load: Load, workers: int, percentile: float) -> f
 
 
 def _find_latency_s(share: float, load: Load, workers: int, percentile: float) -> float:
+    """Return the latency that the percentile of requests does not exceed; `share` of the requests wait."""
     wait_s = _find_wait_s(share, load, workers, percentile)
     if not load.is_varying:
         return load.service_s + wait_s
@@ -215,7 +216,7 @@ def _find_latency_s(share: float, load: Load, workers: int, percentile: float) -
 
 
 def _compute_slower_share(time_s: float, share: float, load: Load, workers: int) -> float:
-    """Return the share of requests that take longer than `time_s`, with their wait, in M/M/n.
+    """Return the share of requests that take longer than `time_s`, with their wait, in M/M/n; `share` of them wait.
 
     A request that waits takes the sum of two exponential times: the wait with the mean `service / (n - a)`, and the
     service.
