@@ -56,8 +56,8 @@ def write_report(folder: Path, history: DriftHistory) -> Path:
             "bins": _draw_distributions(history, order),
             "performance": _draw_performance(history),
         }
-        if history.windows[-1].classes:
-            figures["classes"] = _draw_classes(history.windows)
+        if class_columns := _list_class_columns(history.windows):
+            figures["classes"] = _draw_classes(history.windows, class_columns)
         paths = [save_figure(temporary / f"{name}.png", figure) for name, figure in figures.items()]
         rows = sorted(
             (_build_table_row(finding, decision, history.policy) for finding in last_window.result.findings),
@@ -243,9 +243,13 @@ def _draw_performance(history: DriftHistory) -> Any:
     return figure
 
 
-def _draw_classes(windows: Sequence[ComparedWindow]) -> Any:
+def _list_class_columns(windows: Sequence[ComparedWindow]) -> list[str]:
+    """List the columns `performance/CLASS` of the classes that have enough rows in any window."""
+    return list(dict.fromkeys(column for window in windows for column, _ in window.classes if "/" in column))
+
+
+def _draw_classes(windows: Sequence[ComparedWindow], columns: Sequence[str]) -> Any:
     """Draw two recalls of each class with their intervals: one measured from labels, one estimated without labels."""
-    columns = list(dict.fromkeys(column for window in windows for column, _ in window.classes if "/" in column))
     shown_columns = columns[:MAX_CLASSES]
     figure, axes = plt.subplots(
         len(shown_columns),

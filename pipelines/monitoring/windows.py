@@ -36,6 +36,7 @@ from pipelines.monitoring.drift.performance import Performance
 from pipelines.monitoring.profiles.profile import Profile
 from pipelines.monitoring.profiles.record import ReferenceRecord
 from pipelines.monitoring.profiles.reference import SCORE_EDGES
+from pipelines.score_columns import PREDICTED
 
 ProfilesByDay = Mapping[dt.date, Profile]
 COLUMN_KINDS: Mapping[str, Kind] = {"number": "numeric", "score": "numeric", "category": "category", "label": "label"}
@@ -230,18 +231,20 @@ def _build_feature_columns(
 ) -> Iterator[ComparedColumn]:
     edges = {number.name: number.edges for number in record.reference.numbers}
     training = _select_season(record.training, window)
-    for name in (*edges, *(category.name for category in record.reference.categories)):
+    for name in (*edges, *(item.name for item in record.reference.categories if item.name != PREDICTED)):
         yield _build_column(name, training, window, edges.get(name), weights.get(name, 0.0))
 
 
 def _build_score_and_label_columns(
     record: ReferenceRecord, window: ProfilesByDay, labelled_days: ProfilesByDay
 ) -> Iterator[ComparedColumn]:
-    """Build two columns: the scores, compared with the holdout, and the labels, compared with all days.
+    """Build the columns of scores, predicted classes and labels.
 
-    Scores are not compared with the training days, because a model scores its training rows too well.
+    Only the labels are compared with the training days: a model predicts its training rows too well.
     """
     yield _build_column("score", record.holdout, window, record.reference.score.edges, FULL_WEIGHT)
+    if any(category.name == PREDICTED for category in record.reference.categories):
+        yield _build_column(PREDICTED, record.holdout, window, None, FULL_WEIGHT)
     label, target = record.reference.label, record.reference.target
     if any(sum(profile[label].counts) for profile in labelled_days.values()):
         reference = _select_season({**record.training, **record.holdout}, labelled_days)

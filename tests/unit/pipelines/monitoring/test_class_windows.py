@@ -140,6 +140,28 @@ def test_a_loss_of_one_class_is_found(
         assert worst.column == "performance/b b"
 
 
+@pytest.mark.parametrize("is_swapped", [False, True])
+def test_a_shift_of_the_predicted_classes_is_an_alarm(
+    record: ReferenceRecord, tmp_path: Path, is_swapped: bool
+) -> None:
+    """The model's probabilities are as before, but of other classes."""
+    rows = hide_labels(build_frame(2, 14, power=1.5))
+    if is_swapped:
+        rows["predicted"] = rows["predicted"].replace({"a": "c", "c": "a"})
+    window = compare(record, rows, tmp_path / "now.parquet")
+    findings = [finding for finding in window.result.findings if finding.column in ("predicted", "score")]
+    alarms = {
+        finding.column
+        for finding in findings
+        if drift.alarms.compute_bound_ratio(finding, POLICY) >= 1 and (finding.p_value or 0) < POLICY.alpha
+    }
+    assert alarms == ({"predicted"} if is_swapped else set())
+    assert {finding.weight for finding in findings} == {1.0}
+    (column,) = [column for column in window.columns if column.name == "predicted"]
+    assert column.reference is not None
+    assert len(column.reference.weekdays) == 28, "the holdout, whose rows the model has not seen"
+
+
 def test_the_days_add_up_and_other_files_have_no_classes(record: ReferenceRecord, tmp_path: Path) -> None:
     rows = build_frame(2, 3)
     rows.to_parquet(tmp_path / "now.parquet")

@@ -73,6 +73,17 @@ def test_the_page_of_a_single_window_without_drift_has_all_pictures(tmp_path: Pa
     assert names == ["bins.png", "drift.html", "heat.png", "performance.png"]
 
 
+@pytest.mark.parametrize("has_many_rows", [True, False])
+def test_classes_without_enough_rows_are_not_drawn(tmp_path: Path, has_many_rows: bool) -> None:
+    estimate = Estimate(0.7, 0.6, 0.8, 0.05, 80)
+    classes = {("performance", "estimated_accuracy"): estimate}
+    if has_many_rows:
+        classes["performance/late", "estimated_recall"] = estimate
+    window = replace(build_window(1, 0.01), classes=classes)
+    page = report.write_report(tmp_path / "page", build_history(window))
+    assert (page.parent / "classes.png").exists() == has_many_rows
+
+
 def list_points(axis: Any) -> dict[str, list[tuple[float, float]]]:
     """Return the points that each named line of a chart shows; a line without a marker shows no single point."""
     return {
