@@ -16,7 +16,7 @@ from pipelines.planning.recommendation.choice.training import Choice, Training
 from pipelines.planning.recommendation.inputs import PlanInputs, build_request_for_workload
 from pipelines.planning.recommendation.language_model import LanguageModelWorkload
 from pipelines.planning.recommendation.limits import Limits, format_duration, parse_deadline
-from pipelines.planning.recommendation.measured import measure
+from pipelines.planning.recommendation.measured import build_measured_workload
 from pipelines.planning.recommendation.options import Market, Option, Recommendation
 from pipelines.planning.recommendation.past_jobs import Row, is_trial
 from pipelines.planning.recommendation.recommend import recommend, require_option
@@ -27,11 +27,14 @@ WORKLOAD_KEYS = {"params": "parameters", "tokens": "tokens", "method": "method",
 }
 """Maps each key of a workload to the field of `LanguageModelWorkload`."""
 NUMBERS = ("params", "tokens", "sequence")
-"""Keys of a workload whose values are numbers."""
+"""Keys of a workload whose values must be numbers."""
 
 
 def choose(training: Training, rows: Sequence[Row], now: dt.datetime, month_left_usd: float | None = None) -> Choice:
-    """Choose the cheapest allowed type within the limits; if nothing is known of the training, the first allowed type.
+    """Choose the cheapest allowed type within the limits; if the time cannot be predicted, the first that may start.
+
+    The time cannot be predicted if there is neither a usable past job nor `training.workload`, or if past jobs ran on
+    another number of instances.
 
     Args:
         training: the training that is about to start.
@@ -84,7 +87,9 @@ def _build_workload(training: Training, rows: Sequence[Row]) -> Workload:
     """
     if not training.workload:
         label = f"model {training.model}" if training.model else f"task {training.dag_id}.{training.task_id}"
-        return measure([row for row in rows if _is_past_job(training, row)], label, training.input_bytes)
+        return build_measured_workload(
+            [row for row in rows if _is_past_job(training, row)], label, training.input_bytes
+        )
     unknown_keys = sorted(training.workload.keys() - WORKLOAD_KEYS.keys())
     if unknown_keys:
         raise SpecError(f"workload: unknown key {unknown_keys[0]}.", f"Known keys: {', '.join(WORKLOAD_KEYS)}.")
@@ -127,8 +132,8 @@ def _build_choice(recommendation: Recommendation, workload: Workload) -> Choice:
     """
     option_by_type = {option.instance_type: option for option in recommendation.options}
     if not all(option.is_cost_known for option in recommendation.options):
-        comparable = (replace(option, cost_usd=option.on_demand_usd) for option in recommendation.options)
-        recommendation = replace(recommendation, options=tuple(sorted(comparable, key=lambda option: option.cost_usd)))
+        options = (replace(option, cost_usd=option.on_demand_usd) for option in recommendation.options)
+        recommendation = replace(recommendation, options=tuple(sorted(options, key=lambda option: option.cost_usd)))
     best = option_by_type[require_option(recommendation).instance_type]
     types = tuple(dict.fromkeys([best.instance_type, *(option.instance_type for option in recommendation.options)]))
     return Choice(
