@@ -1,6 +1,6 @@
 """Check options against all limits of a training: exclude those beyond a limit, and name the risks to exceed one.
 
-All limits are checked here: the times after which SageMaker or the operator stops a job, the deadline, and the budget.
+All limits are checked here: the times after which SageMaker stops a job, the deadline, and the budgets.
 """
 
 from __future__ import annotations

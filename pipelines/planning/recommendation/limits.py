@@ -35,7 +35,7 @@ class Limits:
             start a job whose worst case costs more.
         max_run_s: seconds of training after which SageMaker stops the job.
         max_wait_s: seconds after its creation at which a spot job is stopped.
-        month_left_usd: what is left of the project's budget of the month, USD; 0 or less if nothing is left.
+        month_left_usd: what is left of the project's monthly budget, USD; 0 or less if nothing is left.
             With `max_run_s`, it limits the cost of the worst case, too.
     """
 

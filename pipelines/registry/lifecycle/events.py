@@ -146,11 +146,10 @@ class State:
 
     @property
     def challenger(self) -> str:
-        """The newest version that passed or was approved, and that is newer than the champion.
+        """The newest version that passed or was approved, and that is newer than the champion; empty if there is none.
 
-        Versions in `blocked_versions` or `earlier_champions` are left out.
-        An older version cannot be the challenger, because the champion was promoted instead of it. Empty if there is no
-        challenger.
+        An older version cannot be the challenger, because the champion was promoted instead of it. Versions in
+        `blocked_versions` or `earlier_champions` are left out.
         """
         excluded_versions = {*self.blocked_versions, *self.earlier_champions}
         possible_versions = [
@@ -162,7 +161,10 @@ class State:
 
     @property
     def rollback_targets(self) -> list[str]:
-        """Versions that a rollback may make champion again, the first choice first; empty if there is no champion."""
+        """Earlier champions that a rollback may make champion again, the preferred one first.
+
+        Empty if there is no champion now.
+        """
         versions = reversed(self.earlier_champions) if self.champion else ()
         return [version for version in versions if version not in self.blocked_versions]
 

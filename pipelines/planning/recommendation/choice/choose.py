@@ -40,7 +40,7 @@ def choose(training: Training, rows: Sequence[Row], now: dt.datetime, month_left
         training: the training that is about to start.
         rows: all rows of the ledger, oldest first.
         now: current time.
-        month_left_usd: what is left of the project's budget of the month, USD; None: no budget.
+        month_left_usd: what is left of the project's monthly budget, USD; None: no budget.
 
     Raises:
         SpecError: a type, the workload or the deadline is wrong. A retry cannot help.
@@ -72,7 +72,7 @@ def choose(training: Training, rows: Sequence[Row], now: dt.datetime, month_left
 
 
 def _is_past_job(training: Training, row: Row) -> bool:
-    """Return whether a row is a past job of the training's model or, if it has no model, of its task."""
+    """Return whether a row of the ledger is a past job of the training: of its model, else of its Airflow task."""
     if training.model:
         return bool(row["model"] == training.model and not is_trial(row))
     return bool((row["dag_id"], row["task_id"]) == (training.dag_id, training.task_id))
@@ -141,7 +141,7 @@ def _build_choice(recommendation: Recommendation, workload: Workload) -> Choice:
         types,
         f"{best.instance_type}: the cheapest of {len(types)} that fit, about {format_duration(best.finish_s)} and "
         f"{_describe_cost(best)}, {recommendation.limits.describe()}; "
-        f"{len(recommendation.exclusions)} left out; by {workload.describe()}",
+        f"{len(recommendation.exclusions)} left out; predicted from {workload.describe()}",
         predicted_s=round(best.seconds, 3),
         predicted_usd=round(best.cost_usd, 6) if best.is_cost_known else None,
         uncorrected_s=round(best.uncorrected_s, 3),

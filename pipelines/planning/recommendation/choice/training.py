@@ -28,7 +28,7 @@ class Training(Protocol):
 
 @dataclass(frozen=True)
 class Choice:
-    """The chosen type, all types that fit (the chosen one first), the reason, and the prediction.
+    """The chosen type, all types that may be used (the chosen one first), the reason, and the prediction.
 
     `ChooseInstanceResult` describes each field.
     """
