@@ -166,10 +166,7 @@ def build_options(
     correction: Correction,
     market: Market | None = None,
 ) -> Iterable[Option]:
-    """Yield the option in `market`; if `market` is None, those on demand and, if its saving is known, on spot.
-
-    There is no option on spot if interruptions are so frequent that the training would hardly progress.
-    """
+    """Yield the option in `market`; if this is None, the one on demand and, if its saving is known, the one on spot."""
     seconds, low_s, high_s = _correct(estimate, correction)
     usd_s = quote.price.usd_h * machines.count / HOUR_S
     plans = {term: plan.usd_h * machines.count * seconds / HOUR_S for term, plan in quote.plans.items()}
