@@ -69,8 +69,9 @@ def estimate_token_cache(size: DecoderSize, precision: str = "bf16", devices: in
     """Return the bytes of the KV cache for each token, on a device: `2 * layers * key_width * bytes / devices`.
 
     Source: Kwon et al. 2023 (PagedAttention), section 3: keys and values, for each layer. With grouped-query attention,
-    keys and values have fewer heads than queries (Ainslie et al. 2023, section 2.2). A device has at least one head:
-    with more devices than heads of the keys, they are copied (Pope et al. 2022, for one such head).
+    keys and values have fewer heads than queries (Ainslie et al. 2023, section 2.2). A device has at least one head of
+    the keys: if there are more devices than such heads, each head is copied to several devices (Pope et al. 2022
+    describe this for a model with one such head).
 
     Args:
         size: size of the model.
@@ -88,10 +89,12 @@ def estimate_token_cache(size: DecoderSize, precision: str = "bf16", devices: in
 def estimate_prefill(size: DecoderSize, tokens: int, batch: int, serving: InferenceSetup) -> float:
     """Return the bytes of the largest temporary values of an inference on a device.
 
+    The result is the larger one of two: the values of a layer, or the logits of the last token of each sequence, in
+    fp32. A layer has its input and the normalized input, whole on each device, and either the queries, keys, values and
+    the output of the attention, or `GATED_VALUES` of the gated layer, which are divided among the devices.
+
     Source: counted by operation, for the layer of Llama in transformers, without a gradient, with attention that stores
-    no scores. At the same time, there are the layer's input and the normalized input, whole on each device, and either
-    the queries, keys, values and the output of the attention, or `GATED_VALUES` of the gated layer, which the devices
-    share; or the logits of the last token of each sequence, in fp32. Not compared with a measurement.
+    no scores. Not compared with a measurement.
 
     Args:
         size: size of the model.
@@ -118,7 +121,7 @@ def estimate_inference(size: DecoderSize, sequence: int, batch: int, serving: In
         size: size of the model.
         sequence: tokens of a sequence: its prompt and its answer.
         batch: sequences that are answered at once.
-        serving: how the model answers.
+        serving: precisions, number of devices, and tokens of a prefill.
 
     Raises:
         SpecError: a number is not positive, or the devices cannot share the heads.

@@ -31,7 +31,7 @@ BLOCK = 256
 OPTIMIZERS = {"sgd": 0.0, "momentum": 4.0, "adam": 8.0, "adam8bit": 2 * (1 + 4 / BLOCK)}
 """Maps each optimizer to the bytes of its states for a parameter."""
 GATHERED_LAYERS = 2
-"""Number of layers that FSDP has whole at the same time: the one that is computed, and the next one."""
+"""Number of layers whose whole weights FSDP gathers at the same time: the one that is computed, and the next one."""
 LOSS_COPIES = 3
 """fp32 copies of the logits at the start of the backward pass: log-softmax, its gradient, and the logits' gradient."""
 
@@ -127,7 +127,7 @@ def estimate_states(trained: float, setup: TrainingSetup | None = None, frozen: 
 
     Args:
         trained: number of parameters that are trained.
-        setup: how they are trained; by default with Adam in mixed precision, on one device.
+        setup: how they are trained; None: with Adam in mixed precision, on one device.
         frozen: number of parameters that are not trained.
 
     Raises:
@@ -160,7 +160,7 @@ def estimate_gpt_activations(
         layers: number of layers.
         sequence: tokens of a sequence.
         batch: sequences that are computed at once on a device.
-        hidden: width of a token.
+        hidden: width of a token's hidden state.
         heads: number of attention heads.
         is_recomputed: whether only the input of each layer is kept.
 

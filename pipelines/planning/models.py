@@ -34,7 +34,7 @@ KEYS = {
 
 
 def find_size(model: str) -> DecoderSize:
-    """Return the size of a model: by its name in `MODELS`, or from a file config.json of transformers.
+    """Return the size of a model: by its name in `MODELS`, or from a config.json in the format of transformers.
 
     The biases of Qwen's queries, keys and values are not counted: they are less than 0.01 % of the parameters.
 

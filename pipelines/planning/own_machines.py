@@ -1,4 +1,4 @@
-"""Compare machines of one's own with instances in a cloud: payback, and the utilization at which both cost the same."""
+"""Compare the cost of owned machines with that of cloud instances: payback time, and break-even utilization."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ MAX_USD = 1e12
 
 @dataclass(frozen=True)
 class OwnMachine:
-    """The costs of a machine of one's own.
+    """The costs of an owned machine.
 
     Attributes:
-        price_usd: price of the machine with network and installation.
+        price_usd: price of the machine with network and installation, USD.
         lifetime_months: months until it is replaced.
         power_kw: its power when it is used, kW.
         idle_kw: its power when it is idle, kW.
         pue: power usage effectiveness: power of the building / power of its machines, at least 1 (ISO/IEC 30134-2).
-        usd_per_kwh: price of electricity.
+        usd_per_kwh: price of electricity, USD per kWh.
         staff_usd_month: share of salaries for its operation, USD a month.
         hosting_usd_month: rent, network and maintenance, USD a month.
         resale_usd: price at which it is sold after its lifetime.
@@ -105,9 +105,10 @@ def compute_cloud_usd_month(cloud_usd_per_h: float, use: float) -> float:
 
 
 def compute_payback_months(machine: OwnMachine, cloud_usd_per_h: float, use: float) -> float | None:
-    """Return the months after which a machine has cost less than the cloud: `price / (cloud - running costs)`.
+    """Return the months until a machine has cost no more than the cloud: `price / (cloud - running costs)`.
 
-    None if the running costs alone are not less than the cloud. Interest is not counted.
+    None if the running costs alone are not less than the cloud. Interest and resale are not counted, and the result may
+    be longer than the lifetime.
 
     Raises:
         SpecError: a number is out of its range. A retry cannot help.

@@ -14,7 +14,7 @@ MAX_DIMENSION = 10_000_000
 MAX_DEVICES = 1_000_000
 """Largest number of devices or instances."""
 MAX_NUMBER = 1e40
-"""Largest value of any other quantity, such as the operations of a training. Their products do not overflow."""
+"""Largest value of any other quantity, such as the operations of a training. Products of a few do not overflow."""
 MAX_USD_PER_H = 1e5
 """Largest price of an instance, USD an hour."""
 MAX_GB_S = 1e6
@@ -33,11 +33,11 @@ class DecoderSize:
 
     Attributes:
         layers: number of decoder layers.
-        hidden: width of a token.
+        hidden: width of a token's hidden state.
         intermediate: width of the gated layer.
         heads: number of attention heads of the queries.
         key_heads: number of attention heads of the keys, and of the values.
-        vocabulary: number of tokens.
+        vocabulary: number of tokens in the vocabulary.
         is_tied: whether the output layer has the same weights as the embeddings.
         head_width: width of a head; 0 for `hidden / heads`.
 
@@ -129,7 +129,7 @@ def require_not_negative(name: str, value: float, maximum: float = MAX_NUMBER) -
 
 
 def require_at_least_one(name: str, value: float, maximum: float = MAX_NUMBER) -> None:
-    """Check that a quantity is a number of at least 1, and not larger than `maximum`.
+    """Check that a quantity is a finite number of at least 1, and not larger than `maximum`.
 
     Raises:
         SpecError: the value is not allowed. A retry cannot help.

@@ -16,7 +16,7 @@ from statistics import median
 HOUR = dt.timedelta(hours=1)
 WEEK_H = 168
 RISE = 1.2
-"""Factor by which a price rises within a run if instances are about to be scarce."""
+"""If the price rises by this factor during a run of the training, instances are about to be scarce."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class PriceChange:
 class HourlyPrices:
     """The price of each hour until now: the mean of the zones.
 
-    Args:
+    Attributes:
         hour: beginning of the last hour, which contains the present, UTC.
         usd_h: prices, US dollars an hour, oldest first.
     """
@@ -77,6 +77,8 @@ class WeeklyPricePattern:
     usual (median) ratio. It fades from hour to hour, as it did in the past: by the first autocorrelation of the
     logarithms, as in an autoregressive process of order 1 (Box and Jenkins 1970, section 3.2).
 
+    A run is `run_h` hours in a row, as long as the planned training.
+
     Args:
         prices: prices of more than a week.
         run_h: hours of a run.
@@ -101,18 +103,22 @@ class WeeklyPricePattern:
 
         Args:
             later_h: hours from now to the start of the run.
-            quantile: quantile of the past runs from that hour of the week that is predicted, 0 to 1.
+            quantile: which quantile of the past runs that started in that hour of the week is predicted, 0 to 1.
         """
         ratio = compute_quantile(self._run_ratios[(self._last + later_h) % WEEK_H], quantile)
         return self.level_usd_h * ratio * self._predict_mean_deviation(later_h)
 
     def compute_risk(self, later_h: int) -> float:
-        """Return the share of past runs from that hour of the week on in which the price rose by the factor `RISE`."""
+        """Return the share of the past runs from an hour of the week in which the price rose by the factor `RISE`.
+
+        Args:
+            later_h: hours from now to that hour.
+        """
         rises = self._rises[(self._last + later_h) % WEEK_H]
         return sum(rises) / len(rises)
 
     def _predict_mean_deviation(self, later_h: int) -> float:
-        """Return the mean of the faded deviation over the hours of a run."""
+        """Return the mean predicted deviation over the hours of a run that starts in `later_h` hours."""
         end = later_h + self._run_h
         for hour in range(len(self._deviation_sums) - 1, end):
             self._deviation_sums.append(self._deviation_sums[-1] + self.deviation ** (self._decay**hour))
@@ -144,13 +150,13 @@ class WeeklyPricePattern:
         return float(max(later_prices) >= RISE * self._prices[position])
 
     def _estimate_decay(self) -> float:
-        """Return the first autocorrelation of the logarithms of past deviations; 0 if it is negative."""
+        """Return the first autocorrelation of the logarithms of past deviations; 0 if negative, or not defined."""
         usual_ratios = {hour: median(ratios) for hour, ratios in self._hour_ratios.items()}
         positions = range(WEEK_H - 1, self._last)
         deviations = [log(self._compute_ratio(position) / usual_ratios[position % WEEK_H]) for position in positions]
         variance = sum(value * value for value in deviations)
         covariance = sum(first * second for first, second in pairwise(deviations))
-        return max(0.0, covariance / variance) if variance > exp(-50) else 0.0  # else constant prices
+        return max(0.0, covariance / variance) if variance > exp(-50) else 0.0  # 0: constant prices
 
 
 def compute_quantile(values: Sequence[float], quantile: float) -> float:

@@ -17,8 +17,8 @@ NETWORK_SHARE = 0.8
 BACKWARD_SHARE = 2 / 3
 """Share of the computation during which gradients can be sent: the backward pass has 4 of 6 operations."""
 PASSES = {0: 2, 1: 2, 2: 2, 3: 3}
-"""Maps each ZeRO stage to how often the values pass the network in a step: reduce-scatter and all-gather; with stage 3,
-the weights are gathered in both passes."""
+"""Maps each ZeRO stage to how often the values pass the network in a step: once in a reduce-scatter, once in an
+all-gather; with stage 3, the weights are gathered twice, for the forward and the backward pass."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class StepTime:
 
     @property
     def efficiency(self) -> float:
-        """Scaling efficiency: the computation's share of the step. 1 if all communication is hidden behind it."""
+        """Scaling efficiency: the computation's share of the step. 1 if it overlaps all of the communication."""
         return self.computation_s / self.total_s
 
 

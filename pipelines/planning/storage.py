@@ -21,7 +21,7 @@ def compute_needed_throughput_gb_s(
         batch: samples of a step on one device.
         sample_bytes: mean size of a sample as it is stored.
         step_s: seconds of a step that never waits for data.
-        use: share of the time in which a device should compute, above 0 and at most 1.
+        use: share of the time in which a device should compute, above 0 and at most 1; 1: it never waits.
 
     Raises:
         SpecError: a number is out of its range. A retry cannot help.
@@ -57,7 +57,7 @@ def estimate_download_s(data_gb: float, available_gb_s: float) -> float:
     """Return the seconds to copy all data to the disks of the instances before the training starts.
 
     Args:
-        data_gb: size of the data, GB of 10^9 bytes.
+        data_gb: size of what all instances copy together, GB of 10^9 bytes.
         available_gb_s: throughput of the storage.
 
     Raises:

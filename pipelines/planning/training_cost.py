@@ -24,7 +24,7 @@ class Cluster:
 
     Attributes:
         instances: number of instances.
-        devices: devices of an instance.
+        devices: number of devices of each instance.
         peak_flops: peak of a device, FLOP/s.
         network_gb_s: what an instance can send in a second, GB of 10^9 bytes; 0: the network is ignored.
 
@@ -70,7 +70,7 @@ class SpotCost:
 
     Attributes:
         run: time of the running instances, divided into training, saves and losses.
-        elapsed_s: time until the end, with the waits for new instances.
+        elapsed_s: time from the first start to the end, with the waits for new instances after interruptions.
         cost_usd: what is charged, USD.
     """
 
@@ -133,7 +133,7 @@ def compute_cost_usd(hours: float, instances: int, usd_per_h: float) -> float:
 
 
 def estimate_spot_cost(work_s: float, instances: int, spot_usd_per_h: float, interruptions: Interruptions) -> SpotCost:
-    """Return the time and the cost of a training on spot, with the training that is lost to interruptions.
+    """Return the time and the cost of a training on spot, with the work that interruptions undo.
 
     Source: the time by Daly 2006 (`estimate_interrupted_run`) x instances x spot price. SageMaker charges while
     instances run, and not while a job waits for them (BillableTimeInSeconds).
@@ -167,11 +167,11 @@ def compute_savings_plan_usd(on_demand_usd: float, saving: float) -> float:
         SpecError: a number is out of its range. A retry cannot help.
     """
     require_positive("on_demand_usd", on_demand_usd)
-    return on_demand_usd * compute_break_even_use(saving)
+    return on_demand_usd * compute_break_even_use(saving)  # 1 - saving
 
 
 def compute_break_even_use(saving: float) -> float:
-    """Return the share of its hours that must be used for a savings plan to cost no more than on demand: `1 - saving`.
+    """Return the share of its hours that a savings plan must be used to cost no more than on demand: `1 - saving`.
 
     Source: a commitment is paid for each hour of its term, used or not.
 

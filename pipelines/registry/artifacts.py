@@ -42,7 +42,7 @@ def download_run(version: ModelVersion, folder: Path) -> Path:
     """Download all artifacts of the version's run; return their folder, below `folder`.
 
     Raises:
-        DataError: the version has no run, since it was registered by hand. A retry cannot help.
+        DataError: the version has no run, because it was registered by hand. A retry cannot help.
         ServiceError: MLflow failed. A retry can help.
     """
     if not version.run_id:
@@ -72,7 +72,7 @@ def download_artifact(registry: Registry, version: ModelVersion, path: str, fold
 
 
 def find_model_folder(package: Path) -> Path:
-    """Return the folder with the files that the training wrote, inside a downloaded package.
+    """Return the folder of the files that the training wrote, inside a downloaded package.
 
     Raises:
         StopIteration: the package's folder of artifacts is empty.
@@ -87,7 +87,7 @@ def download_package(version: ModelVersion, folder: Path) -> Path:
     Callers must load the returned folder, not MLflow's URI: only the files in the folder have been checked.
 
     Args:
-        version: version of the package.
+        version: version whose package is downloaded.
         folder: existing folder in which only this user can write, such as a `tempfile.TemporaryDirectory`.
 
     Returns:

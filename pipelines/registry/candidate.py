@@ -30,7 +30,7 @@ class Candidate:
     training_job: str
     """Name of the training job."""
     tags: Mapping[str, str]
-    """Lineage: tags for the version; see `pipelines.registry.lineage.build_tags`."""
+    """Tags for the version, which hold its lineage; see `pipelines.registry.lineage.build_tags`."""
     metrics: Mapping[str, float]
     """Metrics of the holdout, by name."""
     artifacts: Mapping[str, Path]
@@ -55,7 +55,10 @@ def compute_candidate_digest(model_digest: str, features: Path, snapshot: Path) 
 
 
 def read_job_name(record: Path) -> str:
-    """Read the name of the training job from the folder of the record that the job wrote.
+    """Read the name of the training job from environment.json, which the job wrote.
+
+    Args:
+        record: folder of the job's record.
 
     Raises:
         DataError: the record does not name the job. A retry cannot help.

@@ -1,4 +1,4 @@
-"""Describe a registered version by its tags and parameters, and compare it with the champion."""
+"""Describe a registered version by its tags, and compare its tags and parameters with the champion's."""
 
 from __future__ import annotations
 

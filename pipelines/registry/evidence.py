@@ -36,7 +36,7 @@ def collect_evidence(
         dataset: dataset of the model.
         features: folder with train/ and holdout/, as `preprocess` wrote it.
         evaluation: folder that `evaluate` wrote.
-        policy: policy of the gate. The package is measured only if the policy has bounds for serving.
+        policy: policy of the gate. The package is measured only if the policy has a section `serving`.
 
     Raises:
         DataError: a file does not exist, the holdout cannot be judged, or a model cannot be loaded. A retry cannot
@@ -77,7 +77,7 @@ def check_task(champion: ModelVersion, task: Task) -> None:
 
 
 def _measure_candidate(candidate: RegisteredCandidate, sample: pd.DataFrame, batch_rows: int) -> PackageMeasurements:
-    """Measure the version's package in the same way as a server would use it."""
+    """Measure the candidate's package as a server would use it, and whether it loads without the project's code."""
     with tempfile.TemporaryDirectory(prefix="leeway-") as folder:
         path = download_artifact(candidate.registry, candidate.version, "training/scores.parquet", Path(folder))
         training_scores = read_parquet(path, "train") if path else None

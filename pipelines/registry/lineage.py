@@ -1,4 +1,7 @@
-"""Record the lineage of a registered version: build its tags, its provenance, and its costs."""
+"""Build the lineage of a version: its tags, its provenance, and the metrics and tags of its costs.
+
+A parameter `lineage` is the field of this name of `EvaluateSpec`: names without the prefix `leeway.`, to texts.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +24,9 @@ COSTS = (
     *("training_s", "billable_s", "cost_usd", "saving", "interruptions", "lost_s", "capacity_s", "price_usd_h"),
     *("predicted_s", "predicted_usd"),
 )
-"""Keys of a lineage with the numbers about costs. They become metrics of the run, and tags of the run and the
-version."""
-ORIGIN = (
+"""Keys of a lineage with numbers about the time and the cost of the training. They become metrics of the run, and tags
+of the run and the version."""
+ORIGIN_KEYS = (
     *("as_of", "window", "table", "snapshot_id", "rows_train", "rows_holdout", "data_version", "features_schema"),
     *("git_commit", "code_digest", "dvc_lock", "training_job", "dag_run", "model_digest"),
 )
@@ -53,7 +56,7 @@ def build_tags(origin: Origin, rows: Mapping[str, int], extra: Mapping[str, str]
     Args:
         origin: files from which the candidate was made.
         rows: number of rows of `train` and `holdout`.
-        extra: more tags, without the prefix `leeway.`; they replace tags with the same name.
+        extra: more tags, without the prefix `leeway.`, among them the lineage; they replace tags with the same name.
 
     Raises:
         DataError: the snapshot file does not exist. A retry cannot help.
@@ -82,8 +85,8 @@ def build_tags(origin: Origin, rows: Mapping[str, int], extra: Mapping[str, str]
 
 
 def select_origin(tags: Mapping[str, str]) -> dict[str, str]:
-    """Return those tags of a version that have a key in `ORIGIN`, without their prefix."""
-    return {name: tags[f"leeway.{name}"] for name in ORIGIN if tags.get(f"leeway.{name}")}
+    """Return those tags of a version that have a key in `ORIGIN_KEYS`, without their prefix."""
+    return {name: tags[f"leeway.{name}"] for name in ORIGIN_KEYS if tags.get(f"leeway.{name}")}
 
 
 def build_provenance(origin: Origin) -> dict[str, Any]:
@@ -93,9 +96,9 @@ def build_provenance(origin: Origin) -> dict[str, Any]:
 
 
 def build_cost_metrics(lineage: Mapping[str, str]) -> dict[str, float]:
-    """Build the run's metrics from the costs in a lineage, without those that are not finite numbers.
+    """Build the run's metrics from the costs in a lineage. A value that is missing or not a finite number is left out.
 
-    If a training is older than the cost ledger, its costs are empty.
+    The costs of a training that is older than the cost ledger are empty texts.
     """
     metrics = {}
     for name in COSTS:

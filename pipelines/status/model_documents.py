@@ -45,7 +45,7 @@ def build_details(data: PassData, model: str) -> ModelDetails:
         champion=_describe_version(model, state.champion, state, history),
         challenger=_describe_version(model, state.challenger, state, history),
         lineages=list_lineages(data, model, dataset, state, events, map_as_of(history)),
-        rollback_version=next(iter(state.rollback_versions), ""),
+        rollback_version=next(iter(state.rollback_targets), ""),
         guards_as_of=outlook.as_of,
         guards=outlook.guards,
         breaker_open=outlook.is_breaker_open,

@@ -144,7 +144,7 @@ class _Rollback:
         if spec.to:
             self._check_target(state)
             return spec.to
-        for version in state.rollback_versions:
+        for version in state.rollback_targets:
             if has_version(self.registry, name, version):
                 return version
         raise PromotionError(

@@ -1,6 +1,6 @@
-"""Check options against all limits of a training: leave out options beyond a limit, and name the risk to exceed one.
+"""Check options against all limits of a training: exclude those beyond a limit, and name the risks to exceed one.
 
-All limits are checked here: the times after which SageMaker or the operator stops a job, the deadline, and the budget.
+All limits are checked here: the times after which SageMaker stops a job, the deadline, and the budgets.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Check:
     """One limit of a training.
 
     Attributes:
-        kind: kind of the reason to leave an option out.
+        kind: kind of the exclusion of an option beyond the limit.
         limit: highest allowed value.
         measure: returns the most likely value of an option.
         describe: returns why an option is beyond the limit.
@@ -44,7 +44,7 @@ class Check:
 
 
 def apply_limits(limits: Limits, options: Sequence[Option], name: str, region: str) -> Exclusion | list[Option]:
-    """Return the options within the limits, with their risks to exceed a limit. If there is none, return the reason.
+    """Return the options within the limits, with the risks that they exceed one. If there is none, return the reason.
 
     Args:
         limits: limits of the training.
@@ -79,6 +79,7 @@ def _list_checks(limits: Limits) -> Iterator[Check]:
 
 
 def _add_risks(limits: Limits, option: Option) -> Option:
+    """Return the option with a risk for each limit that it exceeds if all goes badly, and for an unknown wait."""
     risks = [
         check.describe_risk(option)
         for check in _list_checks(limits)
@@ -86,7 +87,7 @@ def _add_risks(limits: Limits, option: Option) -> Option:
     ]
     has_limit_risk = bool(risks)
     if option.wait_s is None and (limits.deadline_s is not None or limits.max_wait_s is not None):
-        risks.append("how long one waits for instances is not known")
+        risks.append("how long the job waits for instances is not known")
     return replace(option, risks=(*option.risks, *risks), has_limit_risk=has_limit_risk)
 
 
@@ -113,14 +114,14 @@ def _build_training_time_check(limit_s: float, subject: str, describe_remedy: De
         subject: what stops a longer training.
         describe_remedy: what would make an option fit.
     """
-    stop = f"of training, and {subject} stops it after {format_duration(limit_s)}"
+    stop_text = f"of training, and {subject} stops it after {format_duration(limit_s)}"
     return Check(
         kind="run",
         limit=limit_s,
         measure=lambda option: option.seconds,
-        describe=lambda option: f"takes {format_duration(option.seconds)} or more {stop}",
+        describe=lambda option: f"takes {format_duration(option.seconds)} or more {stop_text}",
         measure_high=lambda option: option.high_s,
-        describe_risk=lambda option: f"may take {format_duration(option.high_s)} {stop}",
+        describe_risk=lambda option: f"may take {format_duration(option.high_s)} {stop_text}",
         describe_remedy=describe_remedy,
     )
 
@@ -180,10 +181,10 @@ def _build_worst_case_check(limits: Limits, name: str, budget_usd: float) -> Che
 
     def describe_remedy(option: Option) -> str:
         affordable_s = math.floor(budget_usd / (option.price_usd_h * option.count) * HOUR_S)
-        shorter = f" or max_run_s={affordable_s}" if affordable_s >= option.seconds else ""
+        run_text = f" or max_run_s={affordable_s}" if affordable_s >= option.seconds else ""
         if name == RUN_BUDGET:
-            return f"budget_usd={math.ceil(100 * measure(option)) / 100:.2f}{shorter}"
-        return f"{format_usd(measure(option) - budget_usd)} more in budget.month_usd of params.yaml{shorter}"
+            return f"budget_usd={math.ceil(100 * measure(option)) / 100:.2f}{run_text}"
+        return f"{format_usd(measure(option) - budget_usd)} more in budget.month_usd of params.yaml{run_text}"
 
     return Check(
         kind="budget",

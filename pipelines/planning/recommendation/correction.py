@@ -11,7 +11,8 @@ from pipelines.errors import SpecError
 from pipelines.planning.recommendation.workloads import Basis
 
 PRIOR_JOBS = 2.0
-"""Number of jobs of a group with which its own median and the result of the group before it have equal weights."""
+"""Number of jobs of a group with which its own median and the result of the group before it have equal weights: see
+`learn_correction`."""
 MAX_OBSERVATIONS = 200
 """Number of the newest observations from which a correction is learned."""
 MIN_FOR_BAND = 3
@@ -19,7 +20,7 @@ MIN_FOR_BAND = 3
 BAND_SHARE = 0.9
 """Share of the jobs whose time is expected within the band."""
 T_QUANTILES_95 = {3: 2.920, 4: 2.353, 5: 2.132, 6: 2.015, 7: 1.943, 8: 1.895}
-"""Maps a number of jobs to the 95th percentile of Student's t distribution with one degree of freedom less. From 9 jobs
+"""Maps a number n of jobs to the 95th percentile of Student's t distribution with n - 1 degrees of freedom. From 9 jobs
 on, it is not used."""
 
 
@@ -82,7 +83,8 @@ class Accuracy:
 
     Attributes:
         jobs: number of past jobs.
-        raw_error: median error of the time without correction: 0.3 is 30 % too high or too low.
+        raw_error: median error of the time without correction. With 0.3, the longer one of the predicted and the actual
+            time is 30 % longer than the other.
         corrected_error: median error of the time with correction.
         first_error: `corrected_error` of the first half of the jobs.
         last_error: `corrected_error` of the second half of the jobs.
@@ -97,7 +99,7 @@ class Accuracy:
     cost_error: float | None
 
     def describe(self) -> str:
-        """Return a sentence for people."""
+        """Return the errors in one sentence."""
         cost = f" and of the cost by {self.cost_error:.0%}" if self.cost_error is not None else ""
         return (
             f"{self.jobs} past job(s): predictions of the time were off by {self.raw_error:.0%} without correction, by "

@@ -59,7 +59,8 @@ class SizedTime:
 
     Attributes:
         seconds: most likely time.
-        extrapolation: factors of the lower and the upper end of its band; 1 if past jobs had as much data.
+        extrapolation: factors that widen the lower and the upper end of its band; 1 for an amount of data within the
+            sizes of the past jobs.
         risk: a text if the amount of data is far outside of the sizes of the past jobs; else empty.
     """
 
@@ -73,7 +74,7 @@ class TimeBySize:
     """How the time of the past jobs on some machines depends on the amount of their data.
 
     Attributes:
-        jobs: number of past jobs.
+        jobs: number of past jobs from which the time is predicted.
         smallest: least data of a past job, bytes.
         largest: most data of a past job, bytes.
         line: the line through their times; None if their sizes are too similar.
@@ -118,7 +119,7 @@ class TimeBySize:
 
 
 def fit_times(jobs: Sequence[SizedJob], median_jobs: int) -> TimeBySize:
-    """Find out how the time of past jobs depends on the amount of their data.
+    """Fit how the time of past jobs depends on the amount of their data.
 
     Args:
         jobs: past jobs on the same machines, oldest first; at least one.

@@ -6,20 +6,20 @@ from pipelines.errors import SpecError
 from pipelines.planning.sizes import DecoderSize, require_positive
 
 ASPECT_RATIO = 128
-"""Width of a token / number of layers: 128 in Llama 2 with 7 and 13 billion parameters."""
+"""Hidden size / number of layers: 128 in Llama 2 with 7 and 13 billion parameters."""
 HEAD_WIDTH = 128
 VOCABULARY = 32_000
-"""Tokens of Llama 2 and Mistral."""
+"""Number of tokens in the vocabulary of Llama 2 and Mistral."""
 TIED_BELOW = 1e9
 """Number of parameters below which models commonly share the weights of embeddings and output."""
 MIN_PARAMETERS, MAX_PARAMETERS = 5e7, 1e13
-"""Range in which the guessed model has about the given number of parameters. Below, the vocabulary has most of them."""
+"""Range in which the guessed model has about the given number of parameters. Below, most would be embeddings."""
 
 
 def guess_size(parameters: float) -> DecoderSize:
     """Return the size of a gated decoder with about this number of parameters.
 
-    A layer has about 12 h^2 parameters, where h is the width of a token (Kaplan et al. 2020, section 2.1: 12 L h^2).
+    A layer has about 12 h^2 parameters, where h is the hidden size (Kaplan et al. 2020, section 2.1: 12 L h^2).
     The number of layers L is h / `ASPECT_RATIO`. Kaplan et al. 2020 (figure 5) found that the loss depends little on
     this ratio.
 

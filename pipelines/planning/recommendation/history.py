@@ -9,7 +9,7 @@ from statistics import median
 from pipelines.costs.charges import HOUR_S
 from pipelines.instances.catalogue import get_family
 from pipelines.planning.recommendation.correction import Observation
-from pipelines.planning.recommendation.measured import measure
+from pipelines.planning.recommendation.measured import build_measured_workload
 from pipelines.planning.recommendation.past_jobs import (
     Row,
     compute_work_s,
@@ -67,12 +67,12 @@ def _predict(row: Row, earlier_jobs: Sequence[Row]) -> tuple[float | None, float
     instance = find_type(row)
     if not earlier_jobs or instance is None:
         return None, None, "measured"
-    workload = measure(earlier_jobs, get_model_or_task(row), read_figure(row, "input_bytes"))
+    workload = build_measured_workload(earlier_jobs, get_model_or_task(row), read_figure(row, "input_bytes"))
     estimate = workload.estimate(Machines(instance, int(row["instance_count"])))
     if not isinstance(estimate, Estimate):
         return None, None, "measured"
-    share = 1 - _find_saving(earlier_jobs) if row["spot"] else 1.0
-    usd_h = (read_figure(row, "price_usd_h") or 0.0) * row["instance_count"] * share
+    cost_share = 1 - _find_saving(earlier_jobs) if row["spot"] else 1.0
+    usd_h = (read_figure(row, "price_usd_h") or 0.0) * row["instance_count"] * cost_share
     return estimate.seconds, usd_h * estimate.seconds / HOUR_S or None, estimate.basis
 
 

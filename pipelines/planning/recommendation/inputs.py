@@ -13,7 +13,7 @@ from pipelines.instances.catalogue import Instance, list_instances
 from pipelines.planning.recommendation.history import list_observations
 from pipelines.planning.recommendation.language_model import COUNTS, LanguageModelWorkload, Method
 from pipelines.planning.recommendation.limits import Limits
-from pipelines.planning.recommendation.measured import MeasuredWorkload, measure
+from pipelines.planning.recommendation.measured import MeasuredWorkload, build_measured_workload
 from pipelines.planning.recommendation.past_jobs import (
     Row,
     list_unusable_jobs,
@@ -29,7 +29,7 @@ SIZE_OPTIONS = {
     **{"tokens": "--tokens", "method": "--method", "precision": "--precision", "sequence": "--sequence"},
     **{"optimizer": "--optimizer", "model": "--model", "max_instances": "--max-instances"},
 }
-"""Maps each field of `PlanInputs` that describes a language model to its option."""
+"""Maps each field of `PlanInputs` that has no effect together with `past_jobs_of` to its command-line option."""
 
 
 @dataclass(frozen=True)
@@ -37,18 +37,18 @@ class PlanInputs:
     """The inputs of a plan.
 
     Attributes:
-        past_jobs_of: a model (MODEL), a model up to a version (MODEL@VERSION), or a job. Their rows in the ledger give
-            the size of the training; empty if `parameters` are given.
+        past_jobs_of: a model (MODEL), a version or an alias of it (MODEL@VERSION), or a job. The training is predicted
+            from its rows in the ledger: see `find_rows`. Empty if `parameters` is given.
         data_bytes: bytes of the data of the training; None: the bytes of the newest past job. Only with `past_jobs_of`.
         parameters: number of parameters of a language model; None if `past_jobs_of` is given.
-        tokens: tokens of its training.
+        tokens: tokens of the training, of all epochs together.
         method: full or lora.
         precision: number format of the training, such as mixed: a key of `memory.STATES`.
         sequence: tokens of a sequence.
         optimizer: one of `memory.OPTIMIZERS`.
         model: name of the model. The predicted and the real times of its past trainings correct the prediction.
         regions: AWS regions.
-        allow: patterns of the instance types that are possible; empty: all.
+        allow: patterns of the instance types to compare; empty: all.
         max_instances: largest number of instances.
         as_of: use only prices of this day or earlier, and jobs that ended on this day or earlier; None: all.
     """
@@ -117,13 +117,13 @@ def build_request_for_workload(workload: Workload, inputs: PlanInputs, limits: L
 def list_neuron_types(
     instances: Sequence[Instance], patterns: Sequence[str], is_proven: bool = False
 ) -> frozenset[str]:
-    """Return the types with AWS's own accelerators that are possible.
+    """Return the types with AWS's own accelerators that may be recommended.
 
     Args:
         instances: instance types.
-        patterns: patterns of types. A pattern that matches only such types, as ml.trn1.* does, makes them possible.
-            The pattern ml.* does not, because it also matches other types.
-        is_proven: whether it is known that the training has the AWS Neuron SDK: then all such types are possible.
+        patterns: patterns of types. A pattern that matches only such types, as ml.trn1.* does, allows them. The pattern
+            ml.* does not, because it also matches other types.
+        is_proven: whether it is known that the training uses the AWS Neuron SDK: then all such types are allowed.
     """
     neuron_types = {instance.name for instance in instances if instance.device and instance.device.is_neuron}
     if is_proven:
@@ -169,7 +169,9 @@ def build_workload(inputs: PlanInputs, rows: Sequence[Row]) -> Workload:
 
 def _measure_past_jobs(inputs: PlanInputs, rows: Sequence[Row]) -> MeasuredWorkload:
     until = f" until {inputs.as_of}" if inputs.as_of else ""
-    workload = measure(find_rows(inputs.past_jobs_of, rows), f"{inputs.past_jobs_of}{until}", inputs.data_bytes)
+    workload = build_measured_workload(
+        find_rows(inputs.past_jobs_of, rows), f"{inputs.past_jobs_of}{until}", inputs.data_bytes
+    )
     if inputs.data_bytes is not None and not workload.has_size:
         raise SpecError(
             f"--data-size has no effect: the ledger has no past job of {inputs.past_jobs_of}{until} on "
@@ -180,7 +182,10 @@ def _measure_past_jobs(inputs: PlanInputs, rows: Sequence[Row]) -> MeasuredWorkl
 
 
 def find_rows(past_jobs_of: str, rows: Sequence[Row]) -> list[Row]:
-    """Return the rows of the ledger from which to predict: of a model, of a model up to a version, or of a job.
+    """Return the rows of the ledger from which to predict a training.
+
+    For a model, these are the rows of its trainings; for a version, the rows up to the training that made the version;
+    for a job, the rows of this job.
 
     Args:
         past_jobs_of: MODEL, MODEL@VERSION, MODEL@ALIAS, or the name of a job.

@@ -43,7 +43,7 @@ class LanguageModelWorkload:
         precision: one of `memory.STATES`. With fp32, the computation is in fp32, too, without TF32, as torch's default.
         sequence: tokens of a sequence.
         optimizer: one of `memory.OPTIMIZERS`.
-        batch_tokens: tokens of an update on all devices. It decides how often gradients pass the network.
+        batch_tokens: tokens of an update on all devices. It decides how often gradients are exchanged.
         counts: numbers of instances to compare.
         model: name of the model, by which past jobs are found; empty if there is none.
 
@@ -105,7 +105,7 @@ class LanguageModelWorkload:
         return min(estimates, key=lambda estimate: estimate.seconds)
 
     def _check_devices(self, machines: Machines) -> Infeasibility | None:
-        """Return why the devices cannot train a language model, or None."""
+        """Return why the devices cannot train the model, or why this is not known; None if they can."""
         instance, device = machines.instance, machines.instance.device
         if not instance.is_known:
             return Infeasibility("unknown", "its size is not known")
@@ -127,7 +127,7 @@ class LanguageModelWorkload:
         return device.fp32_flops if self.precision == "fp32" else device.flops
 
     def _list_setups(self, machines: Machines) -> Iterator[tuple[TrainingSetup, int]]:
-        """Yield each setup that fits, with the most sequences that a device computes at once."""
+        """Yield each setup that fits, with the largest batch of a device: limited by memory and by `batch_tokens`."""
         device_gb = _get_device_gb(machines)
         max_batch = max(1, int(self.batch_tokens / (self.sequence * machines.devices)))
         if device_gb <= RESERVE_GB:

@@ -33,9 +33,9 @@ class Limits:
         deadline_s: seconds until the training must be done.
         budget_usd: highest cost, USD. With `max_run_s`, it limits the worst-case cost, too: the operator refuses to
             start a job whose worst case costs more.
-        max_run_s: seconds of training after which the operator's job is stopped.
+        max_run_s: seconds of training after which SageMaker stops the job.
         max_wait_s: seconds after its creation at which a spot job is stopped.
-        month_left_usd: what is left of the project's budget of the month, USD; 0 or less if nothing is left.
+        month_left_usd: what is left of the project's monthly budget, USD; 0 or less if nothing is left.
             With `max_run_s`, it limits the cost of the worst case, too.
     """
 
@@ -84,7 +84,7 @@ class Limits:
     def _describe_month(self) -> str:
         if self.month_left_usd is None:
             return ""
-        return f"at most the {max(0.0, self.month_left_usd):,.2f} USD left of the month"
+        return f"at most the {max(0.0, self.month_left_usd):,.2f} USD left of the month's budget"
 
 
 def parse_deadline(text: str, now: dt.datetime) -> float | None:

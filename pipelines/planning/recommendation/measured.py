@@ -1,4 +1,4 @@
-"""Estimate a training from past jobs in the ledger: their times, the size of their data, and what they used."""
+"""Estimate a training from past jobs in the ledger: their times, the size of their data, and their utilization."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ class MeasuredWorkload:
     """A training as past jobs measured it.
 
     Attributes:
-        model: name of the model.
+        model: name of the model; DAG.TASK if the past jobs have no model.
         past_use: instance type of the past jobs, and what they used of it.
         count: number of instances of the past jobs.
         times: maps the type and number of machines to the time of the past jobs on them.
-        data_bytes: bytes of the data of the planned training; None if the time is predicted without a size.
+        data_bytes: bytes of the data of the planned training; None if neither a plan nor a past job gives a size.
         is_size_of_newest: whether `data_bytes` is the size of the newest past job, because no size was given.
     """
 
@@ -155,8 +155,11 @@ class MeasuredWorkload:
         )
 
 
-def measure(rows: Sequence[Row], name: str, data_bytes: float | None = None) -> MeasuredWorkload:
-    """Measure a workload from the newest jobs on the same machines as the newest usable job.
+def build_measured_workload(rows: Sequence[Row], name: str, data_bytes: float | None = None) -> MeasuredWorkload:
+    """Build the workload of a training from its past jobs.
+
+    Machines on which the training ran have the time of the past jobs there. For other types, the time is scaled from
+    the machines of the newest usable job.
 
     Args:
         rows: rows of the ledger of one model or job, oldest first.
@@ -192,7 +195,7 @@ def measure(rows: Sequence[Row], name: str, data_bytes: float | None = None) -> 
 
 
 def _measure_time(jobs: Sequence[Row]) -> PastTime:
-    """Return the time of past jobs on the same machines. If some have a size, the jobs without one are left out."""
+    """Return the time of past jobs on the same machines. If some have a size, the others count only for the median."""
     times = [compute_work_s(row) for row in jobs][-MAX_JOBS:]
     median_s = median(times)
     sized_jobs = [SizedJob(size, compute_work_s(row)) for row in jobs if (size := read_figure(row, "input_bytes"))]

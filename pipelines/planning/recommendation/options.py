@@ -33,12 +33,13 @@ class Option:
         wait_s: usual wait for instances, seconds, on spot with a wait after each interruption; None if not known.
         cost_usd: cost at the most likely time, USD.
         high_usd: cost at `high_s`, USD.
-        is_cost_known: whether the saving by spot is known; if not, they are the costs on demand, the upper limit.
-        uncorrected_usd: cost at `uncorrected_s`, USD.
+        is_cost_known: False on spot if its saving is not known: then the costs are those on demand, an upper limit.
+        uncorrected_usd: cost without correction, USD; on spot, it includes repeated work, unlike `uncorrected_s`.
         price_usd_h: on-demand price, USD per instance and hour.
         price_date: date of the price.
         price_source: source of the price.
-        plan_usd: maps the term of a savings plan to the cost with such a plan; None if its price is not known.
+        plan_usd: maps the term of a savings plan to the cost with such a plan; None if its price is not known. Empty on
+            spot.
         basis: what the prediction comes from.
         setup: how the training runs: sharding, batch.
         risks: what can go wrong, in sentences.
@@ -108,9 +109,9 @@ class Exclusion:
     fitting_count: int | None = None
     """Number of instances that would fit; None if that is not known."""
     nearest: Option | None = None
-    """The option of this type that is nearest to the limits; None if it cannot run at all."""
+    """The option of this type that is nearest to the limit; None if the reason is not a limit."""
     remedy: str = ""
-    """What would make that option fit; empty if the kind of the limit already says it."""
+    """What would make `nearest` fit; empty if the kind of the limit already says it, or if there is no `nearest`."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +120,7 @@ class Recommendation:
 
     Attributes:
         workload: description of the training.
-        limits: deadline and budget.
+        limits: deadline, budget, and the times after which a job is stopped.
         options: options within the limits, the cheapest first.
         exclusions: instance types without an option within the limits, or without one on spot.
         accuracy: how wrong predictions of past jobs were; None without past jobs.
@@ -135,12 +136,12 @@ class Recommendation:
 
     @property
     def cheapest(self) -> Option | None:
-        """The cheapest option within the deadline and the budget."""
+        """The cheapest option within the limits."""
         return min(self.options, key=_rank_by_cost, default=None)
 
     @property
     def fastest(self) -> Option | None:
-        """The fastest option within the deadline and the budget.
+        """The fastest option within the limits.
 
         Of options with equal times, one that stays within the limits even if all goes badly, and then the cheapest.
         """
@@ -229,7 +230,7 @@ def _describe_nearest(pair: tuple[Option, Exclusion]) -> str:
 
 
 def _describe_infeasibilities(exclusions: Sequence[Exclusion]) -> str:
-    """Say what would fit, from the first reasons that name it."""
+    """Describe at most two exclusions: those that name a number of instances that would fit, else those by memory."""
     helpful = sorted((entry for entry in exclusions if entry.fitting_count), key=lambda entry: entry.fitting_count or 0)
     named_entries = helpful or [entry for entry in exclusions if entry.kind == "memory"] or list(exclusions)
     return (

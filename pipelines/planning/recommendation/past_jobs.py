@@ -18,7 +18,7 @@ TRIAL_NAME = re.compile(r".+-\d{3}-[0-9a-f]{8}")
 """Name that SageMaker gives a trial: the name of its tuning job, a number, and a digest."""
 POSITIVE_COLUMNS = ("training_s", "instance_count")
 NOT_NEGATIVE_COLUMNS = ("interruptions", "cost_usd", "on_demand_usd")
-"""Columns of both kinds must have a value. A row without one of them may lack other figures, too, so it is not used."""
+"""A row must have a value in all columns of both kinds. Otherwise it may lack other figures, too, so it is not used."""
 
 
 def read_figure(row: Row, column: str) -> float | None:
@@ -68,12 +68,12 @@ def compute_work_s(row: Row) -> float:
     """Return the seconds of a usable training without the work that interruptions undid.
 
     A prediction for spot adds the work that the expected interruptions repeat, and one for on-demand instances adds
-    none. So this time must not include repeated work, as TrainingTime does. Jobs with interruptions are used, too,
+    none. So this time must not include repeated work; `training_s` does. Jobs with interruptions are used, too,
     because jobs without an interruption are the shorter ones, and where spot is scarce, all jobs have some. The result
     includes restarts, a few minutes each.
 
     `lost_s` is subtracted only if the script reported its start after each interruption. Otherwise `lost_s` has all
-    work until the interruption, though a checkpoint may have been restored. Then the whole time is returned, because a
+    work until the interruption, even if a checkpoint was restored. Then the whole time is returned, because a
     time that is too long is better than one that is too short.
     """
     training_s, lost_s = float(row["training_s"]), read_figure(row, "lost_s") or 0.0

@@ -1,4 +1,4 @@
-"""Find out from what past jobs used of their instances whether the training runs on another type, and how fast."""
+"""Predict whether a training runs on another instance type, and how fast, from what past jobs used of their type."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pipelines.planning.recommendation.workloads import Infeasibility
 BUSY_SHARE = 0.8
 """If at least this share of the vCPUs or GPUs was busy, more or faster ones are assumed to make the training faster."""
 MEMORY_SHARE = 0.8
-"""Share of the memory that past peaks may reach, as in the advice about smaller types."""
+"""Share of a smaller type's memory that past peaks may reach. Beyond it, the training is assumed not to fit."""
 
 
 @dataclass(frozen=True)
@@ -60,13 +60,15 @@ class PastUse:
         return self._check_devices(instance) or self._check_memory(instance)
 
     def scale(self, instance: Instance) -> tuple[float, float, float]:
-        """Return the factor of the time on another type, and the ends of its band.
+        """Return by which factor the time on another type is longer, and the lower and the upper end of the factor.
 
         Fewer vCPUs make the training longer only if they are fewer than the busy vCPUs were. More vCPUs make it shorter
         only if most vCPUs were busy. If their utilization is not known, the longer time is the most likely one.
         """
         if self.past_type.device and instance.device:
-            return self._scale_by_peak(self.past_type.device.flops, instance.device.flops, self._get_gpu_share())
+            return self._scale_by_peak(
+                self.past_type.device.flops, instance.device.flops, self._compute_busy_gpu_share()
+            )
         if not self.past_type.vcpus or not instance.vcpus:
             return 1.0, 1.0, 1.0
         ratio = self.past_type.vcpus / instance.vcpus
@@ -121,9 +123,10 @@ class PastUse:
     def _scale_by_peak(
         self, past_flops: float | None, other_flops: float | None, busy_share: float | None
     ) -> tuple[float, float, float]:
-        """Scale the time by the peaks of the GPUs. A faster GPU shortens it only if the GPUs are known to be busy.
+        """Scale by the peaks of the GPUs: return the factor, and its lower and upper end.
 
-        Otherwise only the lower end of the band is shorter.
+        A faster GPU shortens the time only if the GPUs are known to be busy. Otherwise only the lower end of the band
+        is shorter.
         """
         ratio = past_flops / other_flops if past_flops and other_flops else 1.0
         if ratio > 1:
@@ -132,7 +135,7 @@ class PastUse:
             return math.sqrt(ratio), ratio, 1.0
         return 1.0, ratio, 1.0
 
-    def _get_gpu_share(self) -> float | None:
+    def _compute_busy_gpu_share(self) -> float | None:
         return None if self.busy_gpus is None else self.busy_gpus / (self.past_type.accelerators or 1)
 
 

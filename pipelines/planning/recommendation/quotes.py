@@ -1,4 +1,4 @@
-"""Read what instance types cost in a region, on demand and on spot, and how long one waits for them."""
+"""Read the quotes of instance types in a region: prices on demand and on spot, waits, and interruptions."""
 
 from __future__ import annotations
 

@@ -36,13 +36,14 @@ class Request:
 
     Attributes:
         workload: the training.
-        instances: instance types that are possible.
-        quotes: maps each region to its instance types, and each of these to its quote.
-        limits: deadline and budget.
+        instances: instance types to compare.
+        quotes: maps each region to its instance types, and each of these to its prices, waits and interruptions.
+        limits: deadline, budget, and the times after which a job is stopped.
         observations: past jobs with their predictions, oldest first.
         unusable_jobs: names of the past jobs that are left out, because a figure is missing or not possible.
         market: on demand or spot, if the training runs on only one of them; None: both are compared.
-        neuron_types: types with AWS's own accelerators that are possible: the training needs the AWS Neuron SDK.
+        neuron_types: types with AWS's own accelerators that may be recommended. The other types of this kind are
+            excluded, because they run only trainings that use the AWS Neuron SDK.
     """
 
     workload: Workload
@@ -79,7 +80,7 @@ def recommend(request: Request) -> Recommendation:
 
 
 def _explain_missing_spot(request: Request, options: Sequence[Option], quote: Quote) -> Iterable[Exclusion]:
-    """Yield why a type is recommended only on demand; nothing if it has an option on spot, or if spot is not wanted."""
+    """Yield why a type has no option on spot; nothing if it has one, or if the request names one market."""
     if request.market is not None or any(option.market == "spot" for option in options):
         return
     if quote.spot_saving is None:
@@ -116,7 +117,7 @@ def _examine(
     quote: Quote | None,
     find_correction: Corrector,
 ) -> Exclusion | list[Option]:
-    """Return the options with an instance type that are within the limits, or why there is none."""
+    """Return the options of an instance type that are within the limits, or why there is none."""
     if instance.device and instance.device.is_neuron and instance.name not in request.neuron_types:
         text = f"its {instance.accelerator} needs the AWS Neuron SDK: name it with --allow if the training has it"
         return Exclusion(instance.name, region, "neuron", text)
@@ -165,7 +166,7 @@ def build_options(
     correction: Correction,
     market: Market | None = None,
 ) -> Iterable[Option]:
-    """Yield the option for `market`. If it is None, yield on demand, and spot if its saving is known."""
+    """Yield the option in `market`; if this is None, the one on demand and, if its saving is known, the one on spot."""
     seconds, low_s, high_s = _correct(estimate, correction)
     usd_s = quote.price.usd_h * machines.count / HOUR_S
     plans = {term: plan.usd_h * machines.count * seconds / HOUR_S for term, plan in quote.plans.items()}
@@ -188,7 +189,7 @@ def build_options(
         plan_usd={term: plans.get(term) for term in ("1y", "3y")},
         basis=estimate.basis,
         setup=estimate.setup,
-        risks=_describe_evidence(estimate, correction),
+        risks=_describe_time_risks(estimate, correction),
     )
     if market != "spot":
         yield on_demand
@@ -199,15 +200,18 @@ def build_options(
 
 
 def _correct(estimate: Estimate, correction: Correction) -> tuple[float, float, float]:
-    """Return the corrected time, and the ends of its band: from the scatter of past jobs, if there are enough."""
+    """Return the corrected time and both ends of its band, seconds.
+
+    The band comes from the scatter of past jobs; if there are too few, from the estimate.
+    """
     seconds, (low, high) = estimate.seconds * correction.factor, estimate.extrapolation
     low_s = seconds * correction.low * low if correction.low else estimate.low_s * correction.factor
     high_s = seconds * correction.high * high if correction.high else estimate.high_s * correction.factor
     return seconds, min(low_s, seconds), max(high_s, seconds)
 
 
-def _describe_evidence(estimate: Estimate, correction: Correction) -> tuple[str, ...]:
-    """Return the risks that the time is only estimated; empty if past jobs with as much data measured it."""
+def _describe_time_risks(estimate: Estimate, correction: Correction) -> tuple[str, ...]:
+    """Return the known reasons why the time is uncertain, as texts."""
     texts = [estimate.risk]
     if estimate.scaled_from:
         texts.append(f"no past job on this type: the time is scaled from {estimate.scaled_from}")
@@ -217,7 +221,12 @@ def _describe_evidence(estimate: Estimate, correction: Correction) -> tuple[str,
 
 
 def _build_spot_option(option: Option, quote: Quote) -> Option | None:
-    """Return the option on spot; None if interruptions came so often that the training would never end."""
+    """Return the option on spot; None if interruptions are so frequent that the training would hardly progress.
+
+    Args:
+        option: the option on demand.
+        quote: saving, interruptions and waits on spot.
+    """
     run = None
     if quote.interruptions_per_h:
         try:
@@ -244,16 +253,16 @@ def _build_spot_option(option: Option, quote: Quote) -> Option | None:
 
 
 def _describe_spot_risks(option: Option, quote: Quote) -> Iterable[str]:
-    """Yield what is known of the saving and of interruptions, and what is not."""
+    """Yield where the saving comes from, and how likely an interruption is; or that this is not known."""
     if quote.spot_saving is None:
-        yield "the saving by spot is not known: the cost is that on demand, the highest"
+        yield "the saving by spot is not known: the cost is that on demand, an upper limit"
     else:
-        yield f"the saving of {quote.spot_saving:.0%} by spot is that of {quote.spot_source}"
+        yield f"the saving of {quote.spot_saving:.0%} by spot comes from {quote.spot_source}"
     if quote.interruptions_per_h is None:
-        yield "how often spot is interrupted is not known: each interruption makes it longer"
+        yield "how often spot is interrupted is not known: each interruption makes the training longer"
     elif quote.interruptions_per_h > 0:
         chance = 1 - math.exp(-quote.interruptions_per_h * option.count * option.seconds / HOUR_S)
-        yield f"at least one interruption with {chance:.0%}"
+        yield f"at least one interruption with a probability of {chance:.0%}"
     else:
         yield f"there was no interruption in {quote.spot_h:.0f} h on spot, which does not exclude one"
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 PAGE = "plan.html"
 OLD_DAYS = 90
-"""The report names the age of the prices if they are older than this number of days."""
+"""The report warns of prices that are older than this number of days."""
 MAX_SHOWN = 12
 """Number of options in the table of the terminal, unless more are on the Pareto front."""
 MAX_NAMES = 3
@@ -37,7 +37,7 @@ KINDS = {
     "on demand": "only on demand",
     "unknown": "figures not known",
 }
-"""Maps each kind of reason to its title, in the order in which they are shown."""
+"""Maps each kind of exclusion to its title, in the order in which they are shown."""
 
 
 def format_lines(recommendation: Recommendation, today: dt.date) -> list[str]:
@@ -143,7 +143,7 @@ def _format_savings_plan(option: Option, term: str) -> str:
 
 
 def draw_front(path: Path, recommendation: Recommendation) -> Path:
-    """Draw a PNG file with time and cost of all options, those within the limits, and the Pareto front."""
+    """Draw time and cost of the options, of the nearest option of each excluded type, and the Pareto front, as PNG."""
     from pipelines.pages.drawing import CANDIDATE_COLOR, CHAMPION_COLOR, REFERENCE_COLOR, plt, save_figure
 
     figure, axis = plt.subplots(figsize=(8.6, 4.6), layout="constrained")
@@ -190,7 +190,7 @@ def _format_axis(axis: Any) -> None:
     axis.set_xscale("log")
     axis.set_yscale("log")
     for side in (axis.xaxis, axis.yaxis):
-        # By default the ticks are formulas, which are not drawn: see pages/drawing.
+        # By default, tick labels of a log scale are TeX formulas, which pages/drawing.py turns off (text.parse_math).
         side.set_major_locator(LogLocator(subs=(1, 2, 5)))
         side.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
         side.set_minor_formatter(NullFormatter())
@@ -216,21 +216,21 @@ def write_page(path: Path, recommendation: Recommendation, today: dt.date) -> Pa
             [picture],
             result=recommendation,
             lines=format_lines(recommendation, today),
-            best=_build_facts(recommendation),
+            best=_build_best_options(recommendation),
             rows=[_build_row(option, recommendation) for option in recommendation.options],
             groups=group_exclusions(recommendation),
         )
 
 
-def _build_facts(recommendation: Recommendation) -> list[dict[str, str]]:
-    facts = (("cheapest", recommendation.cheapest), ("fastest", recommendation.fastest))
+def _build_best_options(recommendation: Recommendation) -> list[dict[str, str]]:
+    options = (("cheapest", recommendation.cheapest), ("fastest", recommendation.fastest))
     return [
         {
             "title": title,
             "machines": option.machines,
             "figures": f"{format_duration(option.finish_s)}, {format_usd(option.cost_usd)}",
         }
-        for title, option in facts
+        for title, option in options
         if option
     ]
 
@@ -250,5 +250,5 @@ def _build_row(option: Option, recommendation: Recommendation) -> dict[str, Any]
     }
 
 
-def _format_type(entry: Exclusion, has_regions: bool) -> str:
-    return f"{entry.instance_type} ({entry.region})" if has_regions else entry.instance_type
+def _format_type(entry: Exclusion, has_many_regions: bool) -> str:
+    return f"{entry.instance_type} ({entry.region})" if has_many_regions else entry.instance_type

@@ -57,8 +57,8 @@ class Estimate:
         basis: what the time comes from.
         setup: how the workload runs, such as its sharding and batch size.
         scaled_from: instance type of the past jobs from which the time was scaled; empty if it was not scaled.
-        extrapolation: factors by which both ends of the band are further away, because no past job had as much data;
-            the errors of past predictions do not include this uncertainty.
+        extrapolation: factors that widen the lower and the upper end of the band if the amount of data is outside of
+            the sizes of the past jobs. The errors of past predictions do not include this uncertainty.
         risk: what makes the time uncertain; empty if nothing is known.
     """
 

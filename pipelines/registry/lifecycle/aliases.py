@@ -53,8 +53,8 @@ def sync_aliases(
     try:
         while True:
             _set_aliases(registry, model, state, aliases)
-            last_state, state = state, journal.read_state(model)
-            if (last_state.champion, last_state.challenger) == (state.champion, state.challenger):
+            previous_state, state = state, journal.read_state(model)
+            if (previous_state.champion, previous_state.challenger) == (state.champion, state.challenger):
                 break
         if CHAMPION in aliases and state.last_change:
             set_model_tag(registry, model, SYNCED_TAG, state.last_change.id)
@@ -71,7 +71,7 @@ def adopt_alias(registry: Registry, journal: Journal, model: str) -> str:
     """Record the alias `champion` as the model's first champion, if no champion is recorded yet. Idempotent.
 
     Returns:
-        A sentence that names the champion.
+        A sentence that names the version to which the alias points.
 
     Raises:
         DataError: there is no such model. A retry cannot help.
@@ -93,15 +93,15 @@ def adopt_alias(registry: Registry, journal: Journal, model: str) -> str:
 
 
 def make_alias_event(model: str, state: State, version: str, why: str, *, keeps_alias: bool) -> Event:
-    """Make the event which says that a person moved the alias `champion`.
+    """Make the event that records that a person moved the alias `champion`.
 
     Args:
         model: registered model.
         state: state of the model before the event.
         version: version that the alias names now; empty if the alias was deleted.
         why: the reason.
-        keeps_alias: whether the alias stays and `version` becomes the recorded champion. If false, the alias is
-            put back.
+        keeps_alias: whether `version` becomes the recorded champion. If False, the caller sets the alias to the
+            recorded champion again.
     """
     champions, key = (state.champion, version), str(len(state.events))
     subject, evidence = version or state.champion, {"kept": keeps_alias}
@@ -139,7 +139,7 @@ def get_champion(registry: Registry, model: str, state: State) -> ModelVersion |
 
 
 def _set_aliases(registry: Registry, model: str, state: State, aliases: Sequence[str]) -> None:
-    """Set each alias of `aliases` that names another version than the events."""
+    """Set each alias of `aliases` that names another version than the events, and tag a promoted champion."""
     current_aliases, _ = get_aliases_and_tags(registry, model)
     challenger = state.challenger if has_version(registry, model, state.challenger) else ""
     targets = {CHAMPION: state.champion, CHALLENGER: challenger}
@@ -152,7 +152,7 @@ def _set_aliases(registry: Registry, model: str, state: State, aliases: Sequence
 
 
 def _tag_promotion(registry: Registry, state: State, champion: ModelVersion | None) -> None:
-    """Tag a promoted champion with the time of its promotion, and the champion before it."""
+    """Tag a promoted champion with the time of its promotion and the version that it replaced. Idempotent."""
     change = state.last_change
     if champion is None or change is None or change.kind is not Kind.PROMOTED:
         return

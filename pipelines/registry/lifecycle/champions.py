@@ -13,9 +13,9 @@ from pipelines.registry.versions import PROMOTED_TAG, WOULD_PROMOTE_TAG, Registr
 def find_champion_as_of(registry: Registry, model: str, moment: dt.date) -> ModelVersion | None:
     """Return the champion that a training as of `moment` would have been compared with; None if there was none.
 
-    The possible versions are those that are or were champion, and those that a backfill would have promoted. Versions
-    in `State.rolled_back_versions` are left out. Of the others, the version with the latest as_of before `moment` is
-    returned; if several have this as_of, the newest.
+    The possible versions are the champion, those that were promoted, and those that a backfill would have promoted.
+    Versions in `State.rolled_back_versions` are left out. Of the others, the version with the latest as_of before
+    `moment` is returned; if several have this as_of, the newest.
 
     Raises:
         DataError: one of these versions has no tag `leeway.as_of`. A retry cannot help.

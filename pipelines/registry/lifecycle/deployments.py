@@ -15,7 +15,7 @@ from pipelines.window import Days
 def record_deployment(
     kind: Kind, model: str, version: str, endpoint: str, why: str, evidence: Mapping[str, Any]
 ) -> Event | None:
-    """Add an event about an endpoint of the model. Idempotent: add nothing if the endpoint's last event is equal.
+    """Add an event about an endpoint of the model. Idempotent: add nothing if the endpoint's last event is the same.
 
     Args:
         kind: one of `DEPLOYMENT_KINDS` or `SHADOW_KINDS`.
@@ -91,12 +91,15 @@ def find_deployment_of_run(state: State, endpoint: str) -> Event | None:
 
 
 def is_rollback(state: State, endpoint: str, version: str) -> bool:
-    """Return whether an endpoint served a version just before its present one: to deploy this version is a rollback."""
+    """Return whether to deploy a version is a rollback: the endpoint served it just before its present version."""
     return state.served_versions.get(endpoint, ())[-2:-1] == (version,)
 
 
 def _is_same(last_event: Event, event: Event) -> bool:
-    """Return whether kind, version and configuration of events are equal; for failures and shadows, also the run."""
+    """Return whether two events have the same kind, version, endpoint and configuration.
+
+    Events of a failed deployment or of a shadow are the same only if they are also of the same DAG run.
+    """
     is_of_run = event.kind in (Kind.DEPLOYMENT_FAILED, *SHADOW_KINDS)
     keys = ("endpoint", "config", *(["run"] if is_of_run else []))
     has_same_subject = (last_event.kind, last_event.version) == (event.kind, event.version)

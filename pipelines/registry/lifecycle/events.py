@@ -15,7 +15,7 @@ from pipelines.settings import get_actor, settings
 PACKAGE_DIGEST = "package_digest"
 """Key in the evidence of a verdict: SHA-256 of the judged package. Only files with this digest are loaded later."""
 ORIGIN = "origin"
-"""Key in the evidence of a registration: what the version was made from; see `pipelines.registry.lineage.ORIGIN`."""
+"""Key in the evidence of a registration: what the version was made from; see `registry.lineage.ORIGIN_KEYS`."""
 CHECKS = "checks"
 """Key in the evidence of a verdict: the measured values, each with name, value, low, high and outcome."""
 
@@ -50,13 +50,13 @@ class Event:
     """One event in the life of a model version."""
 
     id: str
-    """Digest of the fields that identify the event. If an event is recorded twice, both records have the same id."""
+    """Digest of the fields that identify the event. An event whose id is in the table already is not added again."""
     model: str
     """Registered model."""
     kind: Kind
     """What happened."""
     version: str
-    """Version that the event is about; for `rolled_back`, the version that stopped being champion."""
+    """Version that the event is about; for `rolled_back`, the version that was champion before."""
     from_version: str
     """Champion before the event; empty if there was none, or if the event does not concern the champion."""
     to_version: str
@@ -82,13 +82,13 @@ class Event:
         evidence: Mapping[str, Any] | None = None,
         key: str = "",
     ) -> Self:
-        """Make an event that happens now. The actor of this process caused it; see `pipelines.settings.get_actor`.
+        """Make an event with the current time, the actor (see `pipelines.settings.get_actor`) and the DAG run.
 
         Args:
             kind: what happened.
             model: registered model.
             version: its version.
-            champions: champion before and after; empty if the event does not concern the champion.
+            champions: champion before and after; two empty texts if the event does not concern the champion.
             why: the reason, in words.
             evidence: what the decision was based on; the DAG run is added.
             key: distinguishes the event from others of the same kind, version and champions.
@@ -135,7 +135,7 @@ class State:
     """Versions that a rollback replaced as champion, and that were not champion again since. Earlier champions that the
     rollback skipped are in this set, too."""
     blocked_versions: Mapping[str, str] = field(default_factory=dict)
-    """Maps each version to the reason why it may not be promoted."""
+    """Maps each version that was retired or rolled back to the reason. It can be promoted only with `force`."""
     judgements: Mapping[str, Event] = field(default_factory=dict)
     """Maps each version to its last verdict, approval or rejection."""
     last_change: Event | None = None
@@ -146,10 +146,10 @@ class State:
 
     @property
     def challenger(self) -> str:
-        """The newest version that passed or was approved, is newer than the champion, and was never champion.
+        """The newest version that passed or was approved, and that is newer than the champion; empty if there is none.
 
-        An older version cannot be the challenger, because the champion was promoted instead of it. Empty if there is no
-        challenger.
+        An older version cannot be the challenger, because the champion was promoted instead of it. Versions in
+        `blocked_versions` or `earlier_champions` are left out.
         """
         excluded_versions = {*self.blocked_versions, *self.earlier_champions}
         possible_versions = [
@@ -160,8 +160,11 @@ class State:
         return max(possible_versions, key=int, default="")
 
     @property
-    def rollback_versions(self) -> list[str]:
-        """Versions that a rollback may make champion again, the first choice first; empty if there is no champion."""
+    def rollback_targets(self) -> list[str]:
+        """Earlier champions that a rollback may make champion again, the preferred one first.
+
+        Empty if there is no champion now.
+        """
         versions = reversed(self.earlier_champions) if self.champion else ()
         return [version for version in versions if version not in self.blocked_versions]
 

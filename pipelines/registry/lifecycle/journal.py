@@ -35,7 +35,7 @@ class Journal(EventTable[Event, State]):
         return compute_state(map(_to_event, rows))
 
     def read_deployments(self) -> list[Event]:
-        """Return the events about endpoints, of all models, oldest first."""
+        """Return the events of the kinds `DEPLOYMENT_KINDS` of all models, oldest first."""
         table = self._months.read(In("kind", [str(kind) for kind in DEPLOYMENT_KINDS]))
         rows = table.sort_by([("at", "ascending"), ("place", "ascending")]).select(list(Event.__dataclass_fields__))
         return [_to_event(row) for row in rows.to_pylist()]

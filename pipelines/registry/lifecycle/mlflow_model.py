@@ -50,7 +50,11 @@ def set_model_tag(registry: Registry, model: str, tag: str, value: str) -> None:
 
 
 def has_version(registry: Registry, model: str, version: str) -> bool:
-    """Return whether MLflow has this version; False if `version` is empty."""
+    """Return whether MLflow has this version; False if `version` is empty.
+
+    Raises:
+        ServiceError: MLflow failed. A retry can help.
+    """
     try:
         return bool(version and registry.get_version(model, version))
     except DataError:

@@ -17,8 +17,8 @@ from pipelines.registry.lifecycle.journal import Journal
 from pipelines.registry.versions import CHAMPION, Registry
 
 RECHECK_DELAY_S = 2.0
-"""Seconds to wait before it is certain that a person moved the alias. A process that changes the champion sets the
-alias within this time."""
+"""Seconds after which the alias and the events are read again. If both are unchanged, a person moved the alias: a
+process that changes the champion would have set the alias within this time."""
 
 
 def reconcile(registry: Registry, journal: Journal, model: str, *, keeps_alias: bool) -> str:

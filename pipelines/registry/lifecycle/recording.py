@@ -125,10 +125,12 @@ def record_decision(
 
 
 def record_retirement(registry: Registry, model: str, version: str, why: str) -> bool:
-    """Retire a version. After that, it can only be promoted with `force`. Idempotent.
+    """Record that a version is retired, and update the alias `challenger`. Idempotent.
+
+    After that, the version can be promoted only with `force`.
 
     Returns:
-        Whether this call retired the version; False if it was blocked already.
+        Whether this call retired the version; False if it was already retired or rolled back.
 
     Raises:
         DataError: there is no such version. A retry cannot help.

@@ -16,7 +16,7 @@ from pipelines.planning.recommendation.choice.training import Choice, Training
 from pipelines.planning.recommendation.inputs import PlanInputs, build_request_for_workload
 from pipelines.planning.recommendation.language_model import LanguageModelWorkload
 from pipelines.planning.recommendation.limits import Limits, format_duration, parse_deadline
-from pipelines.planning.recommendation.measured import measure
+from pipelines.planning.recommendation.measured import build_measured_workload
 from pipelines.planning.recommendation.options import Market, Option, Recommendation
 from pipelines.planning.recommendation.past_jobs import Row, is_trial
 from pipelines.planning.recommendation.recommend import recommend, require_option
@@ -27,17 +27,20 @@ WORKLOAD_KEYS = {"params": "parameters", "tokens": "tokens", "method": "method",
 }
 """Maps each key of a workload to the field of `LanguageModelWorkload`."""
 NUMBERS = ("params", "tokens", "sequence")
-"""Keys of a workload whose values are numbers."""
+"""Keys of a workload whose values must be numbers."""
 
 
 def choose(training: Training, rows: Sequence[Row], now: dt.datetime, month_left_usd: float | None = None) -> Choice:
-    """Choose the cheapest allowed type within the limits; if nothing is known of the training, the first allowed type.
+    """Choose the cheapest allowed type within the limits; if the time cannot be predicted, the first that may start.
+
+    The time cannot be predicted if there is neither a usable past job nor `training.workload`, or if past jobs ran on
+    another number of instances.
 
     Args:
         training: the training that is about to start.
         rows: all rows of the ledger, oldest first.
         now: current time.
-        month_left_usd: what is left of the project's budget of the month, USD; None: no budget.
+        month_left_usd: what is left of the project's monthly budget, USD; None: no budget.
 
     Raises:
         SpecError: a type, the workload or the deadline is wrong. A retry cannot help.
@@ -69,7 +72,7 @@ def choose(training: Training, rows: Sequence[Row], now: dt.datetime, month_left
 
 
 def _is_past_job(training: Training, row: Row) -> bool:
-    """Return whether a row is a past job of the training's model or, if it has no model, of its task."""
+    """Return whether a row of the ledger is a past job of the training: of its model, else of its Airflow task."""
     if training.model:
         return bool(row["model"] == training.model and not is_trial(row))
     return bool((row["dag_id"], row["task_id"]) == (training.dag_id, training.task_id))
@@ -84,7 +87,9 @@ def _build_workload(training: Training, rows: Sequence[Row]) -> Workload:
     """
     if not training.workload:
         label = f"model {training.model}" if training.model else f"task {training.dag_id}.{training.task_id}"
-        return measure([row for row in rows if _is_past_job(training, row)], label, training.input_bytes)
+        return build_measured_workload(
+            [row for row in rows if _is_past_job(training, row)], label, training.input_bytes
+        )
     unknown_keys = sorted(training.workload.keys() - WORKLOAD_KEYS.keys())
     if unknown_keys:
         raise SpecError(f"workload: unknown key {unknown_keys[0]}.", f"Known keys: {', '.join(WORKLOAD_KEYS)}.")
@@ -127,8 +132,8 @@ def _build_choice(recommendation: Recommendation, workload: Workload) -> Choice:
     """
     option_by_type = {option.instance_type: option for option in recommendation.options}
     if not all(option.is_cost_known for option in recommendation.options):
-        comparable = (replace(option, cost_usd=option.on_demand_usd) for option in recommendation.options)
-        recommendation = replace(recommendation, options=tuple(sorted(comparable, key=lambda option: option.cost_usd)))
+        options = (replace(option, cost_usd=option.on_demand_usd) for option in recommendation.options)
+        recommendation = replace(recommendation, options=tuple(sorted(options, key=lambda option: option.cost_usd)))
     best = option_by_type[require_option(recommendation).instance_type]
     types = tuple(dict.fromkeys([best.instance_type, *(option.instance_type for option in recommendation.options)]))
     return Choice(
@@ -136,7 +141,7 @@ def _build_choice(recommendation: Recommendation, workload: Workload) -> Choice:
         types,
         f"{best.instance_type}: the cheapest of {len(types)} that fit, about {format_duration(best.finish_s)} and "
         f"{_describe_cost(best)}, {recommendation.limits.describe()}; "
-        f"{len(recommendation.exclusions)} left out; by {workload.describe()}",
+        f"{len(recommendation.exclusions)} left out; predicted from {workload.describe()}",
         predicted_s=round(best.seconds, 3),
         predicted_usd=round(best.cost_usd, 6) if best.is_cost_known else None,
         uncorrected_s=round(best.uncorrected_s, 3),

@@ -28,7 +28,7 @@ def choose_first(training: Training, limits: Limits, rows: Sequence[Row], reason
         reason: why the time of the training cannot be predicted.
 
     Raises:
-        DataError: none of the types may start; the error says why. A retry cannot help.
+        DataError: none of the types may start; the error says why for the first one. A retry cannot help.
         ServiceError: AWS does not answer. A retry can help.
     """
     by_pattern = [list_instances("training", [pattern]) for pattern in training.instance_types]

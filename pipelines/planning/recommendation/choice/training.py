@@ -1,4 +1,4 @@
-"""Define the training for which an instance type is chosen, and the choice."""
+"""Define the training for which `choose` chooses an instance type, and its choice."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ class Training(Protocol):
 
 @dataclass(frozen=True)
 class Choice:
-    """The chosen type; the fields are those of `ChooseInstanceResult`."""
+    """The chosen type, all types that may be used (the chosen one first), the reason, and the prediction.
+
+    `ChooseInstanceResult` describes each field.
+    """
 
     instance_type: str
     instance_types: tuple[str, ...]

@@ -141,7 +141,7 @@ def test_risks() -> None:
         "may take 1.5 h with its wait, and max_wait_s stops it after 1.4 h",
         "may take 1.5 h, past the deadline",
         "may cost 3.00 USD, over the budget",
-        "how long one waits for instances is not known",
+        "how long the job waits for instances is not known",
     )
     (endless,) = apply(Limits(), replace(OPTION, high_s=30 * DAY_S))
     assert endless.risks == ("may take 30.0 d of training, and SageMaker stops it after 28.0 d",)

@@ -11,7 +11,7 @@ from pipelines.planning.recommendation.choice.choose import choose
 from pipelines.planning.recommendation.history import list_observations
 from pipelines.planning.recommendation.inputs import PlanInputs, build_request
 from pipelines.planning.recommendation.limits import Limits
-from pipelines.planning.recommendation.measured import measure
+from pipelines.planning.recommendation.measured import build_measured_workload
 from pipelines.planning.recommendation.past_jobs import compute_work_s
 from pipelines.planning.recommendation.recommend import CHECKPOINT_S, RESTART_S, SAVE_S, recommend
 from pipelines.steps.choose_instance import ChooseInstanceSpec
@@ -63,7 +63,7 @@ def test_a_job_that_was_interrupted_more_often_than_others_teaches_nothing_about
     rows = [make_row(number, training_s=3_600) for number in range(4)]
     unlucky = make_row(9, training_s=9_000, spot=True, interruptions=3, lost_s=5_400.0, resumes=2, cold_starts=1)
     assert list_observations([*rows, unlucky])[-1].log_ratio == 0
-    assert measure([*rows, unlucky], "flights").spread == 1
+    assert build_measured_workload([*rows, unlucky], "flights").spread == 1
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from pipelines.errors import DataError
 from pipelines.instances.catalogue import find_instance
 from pipelines.planning.recommendation.data_size import GROWTH
-from pipelines.planning.recommendation.measured import MeasuredWorkload, measure
+from pipelines.planning.recommendation.measured import MeasuredWorkload, build_measured_workload
 from pipelines.planning.recommendation.past_jobs import select_rows
 from pipelines.planning.recommendation.workloads import Estimate, Infeasibility, Machines
 from tests.tools.ledger_rows import make_row
@@ -33,7 +33,7 @@ def get_reason(workload: MeasuredWorkload, name: str) -> str:
 def test_the_newest_jobs_on_the_newest_machines_are_the_measure() -> None:
     rows = [make_row(n, training_s=100 * n) for n in range(1, 8)]
     rows += [make_row(8, instance_type="ml.m5.large", training_s=50), make_row(9, training_s=1_000)]
-    workload = measure(rows, "flights")
+    workload = build_measured_workload(rows, "flights")
     assert (workload.past_type.name, workload.seconds, workload.jobs) == ("ml.m5.2xlarge", 600, 5)
     assert workload.spread == pytest.approx(1_000 / 600)
 
@@ -51,13 +51,13 @@ def test_the_newest_jobs_on_the_newest_machines_are_the_measure() -> None:
     ],
 )
 def test_the_use_of_vcpus_decides_the_time_on_other_sizes(cpu_mean: float, name: str, seconds: float) -> None:
-    workload = measure([make_row(cpu_mean=cpu_mean, memory_peak=5)], "flights")
+    workload = build_measured_workload([make_row(cpu_mean=cpu_mean, memory_peak=5)], "flights")
     assert get_seconds(workload, name) == pytest.approx(seconds)
 
 
 def test_machines_on_which_the_model_ran_are_not_scaled() -> None:
     rows = [make_row(1, instance_type="ml.c5.xlarge", training_s=5_000), make_row(2, cpu_mean=100, memory_peak=5)]
-    assert get_seconds(measure(rows, "flights"), "ml.c5.xlarge") == 5_000
+    assert get_seconds(build_measured_workload(rows, "flights"), "ml.c5.xlarge") == 5_000
 
 
 def test_the_band_has_the_scatter_of_the_jobs_on_the_same_machines() -> None:
@@ -66,54 +66,54 @@ def test_the_band_has_the_scatter_of_the_jobs_on_the_same_machines() -> None:
         for n, seconds in ((1, 500), (2, 1_000), (3, 2_000))
     ]
     rows += [make_row(n, cpu_mean=100, memory_peak=5) for n in (4, 5)]
-    workload = measure(rows, "flights")
+    workload = build_measured_workload(rows, "flights")
     result = estimate(workload, "ml.c5.xlarge")
     assert isinstance(result, Estimate) and (result.low_s, result.seconds, result.high_s) == (500, 1_000, 2_000)
     assert workload.spread == 1, "the newest machines have no scatter"
 
 
 def test_memory_that_past_jobs_used_must_fit() -> None:
-    workload = measure([make_row(memory_peak=41)], "flights")
+    workload = build_measured_workload([make_row(memory_peak=41)], "flights")
     assert "past jobs used 13.1 GiB of memory" in get_reason(workload, "ml.m5.xlarge")
     assert "would fit with 16 GiB or more" in get_reason(workload, "ml.m5.xlarge")
     get_seconds(workload, "ml.r5.xlarge")
-    unknown = measure([make_row()], "flights")
+    unknown = build_measured_workload([make_row()], "flights")
     assert "what past jobs used is not known" in get_reason(unknown, "ml.m5.xlarge")
 
 
 def test_gpus() -> None:
     row = make_row(instance_type="ml.g5.xlarge", gpu_mean=95, gpu_memory_peak=80, memory_peak=50)
-    workload = measure([row], "flights")
+    workload = build_measured_workload([row], "flights")
     assert get_reason(workload, "ml.m5.large").startswith("it has no GPU")
     assert "of memory of each GPU" in get_reason(workload, "ml.g4dn.xlarge")
     assert "do not run on Trainium" in get_reason(workload, "ml.trn1.2xlarge")
     assert get_seconds(workload, "ml.g6.2xlarge") == pytest.approx(3_600 * (70 / 121) ** 0.5)
-    small = measure([{**row, "gpu_memory_peak": 20}], "flights")
+    small = build_measured_workload([{**row, "gpu_memory_peak": 20}], "flights")
     assert get_seconds(small, "ml.g4dn.xlarge") == pytest.approx(3_600 * 70 / 65)
-    unknown = measure([{**row, "gpu_mean": None}], "flights")
+    unknown = build_measured_workload([{**row, "gpu_mean": None}], "flights")
     assert get_seconds(unknown, "ml.g6.2xlarge") == 3_600, "whether a faster GPU helps is not known"
     result = estimate(unknown, "ml.g6.2xlarge")
     assert isinstance(result, Estimate) and result.low_s < 3_600 * 70 / 121
-    four = measure([{**row, "instance_type": "ml.g5.12xlarge"}], "flights")
+    four = build_measured_workload([{**row, "instance_type": "ml.g5.12xlarge"}], "flights")
     assert "fewer GPUs (1)" in get_reason(four, "ml.g6.2xlarge")
 
 
 def test_memory_of_several_gpus_does_not_hold_what_one_gpu_held() -> None:
     """A copy of the model is on each GPU: four of 22 GiB do not hold the 60 GiB that one of 80 GiB held."""
     row = make_row(instance_type="ml.p5.4xlarge", gpu_mean=50, gpu_memory_peak=75, memory_peak=5)
-    workload = measure([row], "flights")
+    workload = build_measured_workload([row], "flights")
     assert "60.0 GiB of memory of each GPU" in get_reason(workload, "ml.g5.12xlarge")
     assert "what past jobs used is not known" in get_reason(
-        measure([{**row, "gpu_memory_peak": None}], "flights"), "ml.g5.12xlarge"
+        build_measured_workload([{**row, "gpu_memory_peak": None}], "flights"), "ml.g5.12xlarge"
     )
-    get_seconds(measure([{**row, "gpu_memory_peak": 20}], "flights"), "ml.g5.12xlarge")
-    eight = measure([{**row, "instance_type": "ml.p4d.24xlarge", "gpu_memory_peak": 8 * 75}], "flights")
+    get_seconds(build_measured_workload([{**row, "gpu_memory_peak": 20}], "flights"), "ml.g5.12xlarge")
+    eight = build_measured_workload([{**row, "instance_type": "ml.p4d.24xlarge", "gpu_memory_peak": 8 * 75}], "flights")
     get_seconds(eight, "ml.p4de.24xlarge")
     assert "30.0 GiB of memory of each GPU" in get_reason(eight, "ml.g5.48xlarge")
 
 
 def test_other_processors_and_unused_gpus_are_left_out() -> None:
-    workload = measure([make_row()], "flights")
+    workload = build_measured_workload([make_row()], "flights")
     assert get_reason(workload, "ml.m8g.4xlarge") == "it is arm64, and past jobs ran on x86_64"
     assert "past jobs used none" in get_reason(workload, "ml.g5.4xlarge")
 
@@ -129,9 +129,9 @@ def test_other_processors_and_unused_gpus_are_left_out() -> None:
 )
 def test_a_ledger_with_gaps_is_one_clear_line(rows: list[dict[str, Any]], text: str) -> None:
     with pytest.raises(DataError, match="no completed training of flights") as error:
-        measure(rows, "flights")
+        build_measured_workload(rows, "flights")
     assert text in error.value.message and "--params" in error.value.hint
-    assert measure([*rows, make_row(9)], "flights").jobs == 1, "the gaps are left out"
+    assert build_measured_workload([*rows, make_row(9)], "flights").jobs == 1, "the gaps are left out"
 
 
 def test_rows_are_found_by_model_or_by_job() -> None:
@@ -154,7 +154,7 @@ def make_sized_rows(*sizes: float, **fields: Any) -> list[dict[str, Any]]:
 
 def test_the_size_of_the_data_decides_the_time() -> None:
     rows = make_sized_rows(1, 2, 4, 3, cpu_mean=150, memory_peak=5)
-    workload = measure(rows, "flights", 8 * GIB)
+    workload = build_measured_workload(rows, "flights", 8 * GIB)
     assert workload.seconds == pytest.approx(860) and workload.has_size and workload.jobs == 4
     assert workload.describe() == (
         "flights: 860 s for 8 GiB of data, from 4 past job(s) with 1 GiB to 4 GiB on ml.m5.2xlarge, 1.5 busy vCPUs, "
@@ -170,16 +170,16 @@ def test_the_size_of_the_data_decides_the_time() -> None:
 
 def test_without_a_size_that_of_the_newest_job_counts() -> None:
     rows = make_sized_rows(1, 2, 4, 3)
-    workload = measure(rows, "flights")
+    workload = build_measured_workload(rows, "flights")
     assert workload.seconds == pytest.approx(360)
     assert "360 s for 3 GiB of data, as the newest had, from 4 past job(s)" in workload.describe()
     unknown = [*rows, make_row(9, training_s=360)]
-    assert measure(unknown, "flights").data_bytes == 3 * GIB, "the newest one whose size is known"
+    assert build_measured_workload(unknown, "flights").data_bytes == 3 * GIB, "the newest one whose size is known"
 
 
 def test_without_sizes_in_the_ledger_nothing_changes() -> None:
     rows = [make_row(n, training_s=1_000 + n) for n in range(7)]
-    workload, planned = measure(rows, "flights"), measure(rows, "flights", 8 * GIB)
+    workload, planned = build_measured_workload(rows, "flights"), build_measured_workload(rows, "flights", 8 * GIB)
     assert workload.describe() == planned.describe() and "data" not in workload.describe()
     assert estimate(workload, "ml.m5.2xlarge") == estimate(planned, "ml.m5.2xlarge")
     assert estimate(workload, "ml.m5.large") == estimate(planned, "ml.m5.large")
@@ -189,6 +189,6 @@ def test_without_sizes_in_the_ledger_nothing_changes() -> None:
 def test_each_machine_has_its_own_line() -> None:
     other = make_sized_rows(1, 2, instance_type="ml.m5.4xlarge")
     slow = [{**row, "training_s": 2 * row["training_s"]} for row in other]
-    workload = measure([*slow, *make_sized_rows(1, 2, 4)], "flights", 8 * GIB)
+    workload = build_measured_workload([*slow, *make_sized_rows(1, 2, 4)], "flights", 8 * GIB)
     assert get_seconds(workload, "ml.m5.4xlarge") == pytest.approx(2 * 860)
     assert get_seconds(workload, "ml.m5.2xlarge") == pytest.approx(860)

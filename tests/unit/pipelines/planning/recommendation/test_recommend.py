@@ -13,7 +13,7 @@ from pipelines.planning.recommendation.correction import Observation
 from pipelines.planning.recommendation.data_size import GROWTH
 from pipelines.planning.recommendation.language_model import LanguageModelWorkload
 from pipelines.planning.recommendation.limits import Limits
-from pipelines.planning.recommendation.measured import measure
+from pipelines.planning.recommendation.measured import build_measured_workload
 from pipelines.planning.recommendation.options import Recommendation, find_front
 from pipelines.planning.recommendation.quotes import Quote, build_quote
 from pipelines.planning.recommendation.recommend import Request, recommend, require_option
@@ -29,7 +29,7 @@ def make_quote(usd_h: float, **fields: Any) -> Quote:
 
 def plan(limits: Limits | None = None, quote: dict[str, Any] | None = None, **fields: Any) -> Recommendation:
     """Recommend for a training that took an hour on all eight vCPUs of ml.m5.2xlarge, with 2 GiB of memory."""
-    workload = measure([make_row(cpu_mean=790, memory_peak=6)], "flights")
+    workload = build_measured_workload([make_row(cpu_mean=790, memory_peak=6)], "flights")
     quotes = {name: make_quote(usd, **(quote or {})) for name, usd in PRICES.items()}
     instances = list_instances("training", [*PRICES, "ml.c5.xlarge"])
     return recommend(Request(workload, instances, {"us-east-1": quotes}, limits or Limits(), **fields))
@@ -122,7 +122,7 @@ def test_times_of_other_types_say_nothing_about_burstable_ones() -> None:
     results = [
         recommend(
             Request(
-                measure([make_row(instance_type=name, cpu_mean=200, memory_peak=6)], "flights"),
+                build_measured_workload([make_row(instance_type=name, cpu_mean=200, memory_peak=6)], "flights"),
                 list_instances("training", list(quotes)),
                 {"us-east-1": quotes},
             )
@@ -240,7 +240,7 @@ def test_the_errors_of_past_jobs_do_not_make_the_band_of_a_larger_size_narrow() 
     quotes, instances = {"ml.m5.2xlarge": make_quote(0.461)}, list_instances("training", ["ml.m5.2xlarge"])
     bands = []
     for gib in (3, 40):
-        workload = measure(rows, "flights", gib * 2**30)
+        workload = build_measured_workload(rows, "flights", gib * 2**30)
         request = Request(workload, instances, {"us-east-1": quotes}, observations=past_jobs)
         (option,) = recommend(request).options
         bands.append((option.low_s / option.seconds, option.high_s / option.seconds))
