@@ -117,9 +117,7 @@ class NamedJobs:
             AirflowFailException: the task had `MAX_NAMES` attempts. A retry cannot help.
         """
         if number > MAX_NAMES:
-            raise AirflowFailException(
-                f"{MAX_NAMES} {self.kind} jobs {self.base}-N ended without success: see their logs."
-            )
+            raise AirflowFailException(f"{MAX_NAMES} {self.kind} jobs {self.base}-N exist already: see their logs.")
         return f"{self.base}-{number}"
 
     def build_next_name(self, attempts: Sequence[Mapping[str, Any]]) -> str:
