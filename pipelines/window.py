@@ -42,7 +42,7 @@ class Window:
     D - delay - 1. The same gap is between training and holdout: a model that scores the holdout from its first day H on
     could not have been trained on labels that become known on H or later.
 
-    If partitions are months, the window has whole months, and the label of a month becomes known after its last day.
+    If partitions are months, the window has whole months. A month is used if the label of its last day is known.
     """
 
     as_of: dt.date

@@ -64,14 +64,15 @@ class ReplayedPartition:
 
 
 def load_changed_suite(name: str) -> suites.Suite:
-    """Load a suite from a JSON file, or by its name from expectations/.
+    """Load the suite expectations/NAME.json or, if the name ends in .json, the suite in the file with this path.
 
     Raises:
         DataError: the suite does not exist or is not valid. A retry cannot help.
     """
     path = Path(name)
     if path.suffix == ".json":
-        return suites.parse_suite(path.stem, read_json(path, "a suite of Great Expectations"), path.name)
+        hint = "give the path of a suite in the JSON format of Great Expectations"
+        return suites.parse_suite(path.stem, read_json(path, hint), path.name)
     return suites.load_suite(settings().project / "expectations", name)
 
 
@@ -111,7 +112,10 @@ def replay(
 
 
 def summarize(partitions: Sequence[ReplayedPartition]) -> dict[str, Any]:
-    """Count the partitions by new and by last verdict, the rows to quarantine, and the partitions that would change."""
+    """Count the partitions by new and by last verdict, and the rows to quarantine.
+
+    `differ` counts the partitions whose result differs from their last validation, or that have no last validation.
+    """
     last_runs = [partition.last_run for partition in partitions if partition.last_run]
     return {
         "partitions": len(partitions),
@@ -124,7 +128,7 @@ def summarize(partitions: Sequence[ReplayedPartition]) -> dict[str, Any]:
 
 
 def _load_dataset(name: str) -> Dataset:
-    """Load the dataset. If no such dataset is known, return one without key columns and without a time column."""
+    """Load the dataset. If it cannot be loaded, return one without key columns and without a time column."""
     try:
         return load_dataset(name)
     except SpecError:

@@ -44,10 +44,10 @@ class Verification:
 
 
 def verify(judgement: Judgement, rows: Rows, dataset: str, share: float) -> Verification | None:
-    """Judge the rows by both engines if the partition is drawn, and compare the answers.
+    """Judge the rows by the other engine, too, if the partition is drawn, and compare the answers of both.
 
     Args:
-        judgement: judgement of the rows.
+        judgement: judgement of the rows by the first engine.
         rows: rows that were judged.
         dataset: dataset of the partition.
         share: share of the partitions that are drawn, 0 to 1.

@@ -35,11 +35,11 @@ def remove_damaged_outputs(workspace: Workspace, targets: Iterable[str], compute
     """
     needed_stages = stages.select_with_dependencies(stages.load_stages(workspace.folder / "dvc.yaml"), targets)
     folders = {stage.name: workspace.folder / stage.folder for stage in needed_stages}
-    names = set(folders) - set(computed_stages)
+    examined_names = set(folders) - set(computed_stages)
     locked_stages = yaml.safe_load((workspace.folder / "dvc.lock").read_text(encoding="utf-8")).get("stages", {})
     return [
         out["path"]
-        for name in sorted(names & set(locked_stages))
+        for name in sorted(examined_names & set(locked_stages))
         for out in locked_stages[name].get("outs", [])
         if _remove_if_damaged(folders[name], out)
     ]
@@ -51,7 +51,7 @@ def _remove_if_damaged(folder: Path, out: Mapping[str, Any]) -> bool:
     damaged_files = [file for file, digest in digests.items() if file.is_file() and _compute_md5(file) != digest]
     if not damaged_files:
         return False
-    log.warning("%s: %d file(s) from DVC's cache are damaged: computing them again", out["path"], len(damaged_files))
+    log.warning("%s: removed, because %d file(s) from DVC's cache are damaged", out["path"], len(damaged_files))
     for file in damaged_files:
         cached_file = _get_cached_file(digests[file])
         if cached_file.is_file() and _compute_md5(cached_file) != digests[file]:

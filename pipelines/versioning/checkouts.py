@@ -103,17 +103,19 @@ def find_library_versions() -> dict[str, str]:
 
 
 def check_out(folder: Path, commit: str = "", bundle_version: str = "") -> Code:
-    """Put the project's code into `folder`, with code.json. Other files in the folder stay.
+    """Put the project's code into `folder`, with code.json. The caller must hold the folder's lock.
 
-    If the project has no copy of Leeway's code, leeway.lock is written, too: it describes the installed code.
+    The commit is the first of these that is set: `commit`, the DAG bundle's commit, LEEWAY_GIT_COMMIT, HEAD. If neither
+    of the first two is set, the commit is HEAD, and the working tree differs from it, the code of the working tree
+    is copied over the commit, and is marked dirty. If there is no repository, or it lacks LEEWAY_GIT_COMMIT, the
+    project's files are copied without a check-out. Then code.json has LEEWAY_GIT_COMMIT, if it is set.
 
-    The commit is the first of these: `commit`, the DAG bundle's commit, LEEWAY_GIT_COMMIT if the repository has it,
-    HEAD. If no commit is named and the working tree differs from HEAD, the code of the working tree is copied over the
-    commit, and is marked dirty. The caller must hold the folder's lock.
+    If the project has no copy of Leeway's code, leeway.lock is written, too: it describes the installed code. Other
+    files in `folder` stay if it is a git worktree already, or if no commit is checked out. Otherwise it is replaced.
 
     Args:
         folder: folder to write.
-        commit: hash, tag or branch; empty: the next item of the list above.
+        commit: hash, tag or branch; empty: another commit is used, as described above.
         bundle_version: version of the run's DAG bundle. It is used if it is the hash of a commit, and the project is a
             git repository.
 
@@ -164,7 +166,9 @@ def _find_commit_of_bundle(version: str) -> str:
 
 
 def _choose_commit(project: Path, commit: str) -> tuple[str, str]:
-    """Return the commit to check out, and the value for `Code.git_commit`. Without a commit, the project is copied.
+    """Return the commit to check out, and the value for `Code.git_commit`.
+
+    The commit is empty if the project must be copied: it is not a repository, or lacks LEEWAY_GIT_COMMIT.
 
     Raises:
         SpecError: a commit is requested, but the project is not a repository or lacks it. A retry cannot help.
@@ -184,7 +188,11 @@ def _choose_commit(project: Path, commit: str) -> tuple[str, str]:
 
 
 def _prepare_worktree(folder: Path, commit: str) -> None:
-    """Make `folder` a worktree at the commit. An existing worktree keeps its dvc.lock and untracked files."""
+    """Make `folder` a worktree at the commit.
+
+    An existing worktree keeps its dvc.lock, and the untracked files outside `_list_git_paths()`. A folder that is not a
+    worktree, or a damaged one, is removed first.
+    """
     if (folder / ".git").is_file() and (folder / CODE_FILE).is_file():
         try:
             _update_worktree(folder, commit)

@@ -27,11 +27,12 @@ from pipelines.settings import settings
 from pipelines.system.error_translation import NO_SPACE_TEXTS
 from pipelines.versioning.workspaces import LOCK_BACKUP, Workspace
 
-# Lines of the output: with the first, DVC names a stage that it runs, with the second the stage's exit code; with the
-# third, a step names its error.
 STAGE_LINE = re.compile(r"^Running stage '([^']+)'")
+"""Line of DVC's output with the name of a stage that it runs."""
 EXIT_CODE_LINE = re.compile(r"exited with (-?\d+)")
+"""Line of DVC's output with the exit code of a stage that failed."""
 ERROR_LINE = re.compile(r"^error: (.+)")
+"""Line of a step's output with the step's error."""
 ATTEMPTS = 3
 """Attempts of a transfer to or from the remote; a retry transfers only what is missing."""
 

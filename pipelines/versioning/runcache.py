@@ -41,7 +41,8 @@ ENTRY_FILE_NAME = re.compile(r"[0-9a-f]{64}")
 def hold_stage_lock(workspace: Workspace, targets: Sequence[str], finished_stages: Sequence[str]) -> Iterator[None]:
     """Keep other processes from computing the same stages from the same inputs while the block runs.
 
-    A process that waits for the lock finds the stages in the run cache afterwards.
+    A process that waits for the lock finds the stages in the run cache afterwards. For the arguments, see
+    `digest_inputs`.
     """
     lock = settings().home / "dvc" / "locks" / digest_inputs(workspace.folder, targets, finished_stages)
     with hold_lock(lock):

@@ -70,7 +70,10 @@ def find_dependencies(stages: Mapping[str, Stage]) -> dict[str, set[str]]:
 
 
 def select_with_dependencies(stages: Mapping[str, Stage], targets: Iterable[str]) -> list[Stage]:
-    """Return the targets and all stages that they depend on, in the order of the file. DVC refuses unknown targets."""
+    """Return the targets and all stages that they depend on, in the order of the file.
+
+    Unknown targets are ignored here, because DVC itself reports them.
+    """
     dependencies = find_dependencies(stages)
     selected_names, pending_names = set[str](), [name for name in targets if name in stages]
     while pending_names:
@@ -88,7 +91,7 @@ def list_source_inputs(stage: Stage, stages: Iterable[Stage]) -> list[str]:
 
 
 def name_stages_of_model(names: Iterable[str], model: str, stages: Mapping[str, Stage]) -> list[str]:
-    """Return the names of a model's stages: `train` becomes `train@MODEL` if dvc.yaml has only this one."""
+    """Return the names of a model's stages: `train` becomes `train@MODEL` if this stage exists and `train` does not."""
     return [name if name in stages else f"{name}@{model}" if f"{name}@{model}" in stages else name for name in names]
 
 
@@ -120,7 +123,7 @@ def _expand(name: str, body: Mapping[str, Any], variables: Mapping[str, Any]) ->
 
 
 def _list_items(items: Any) -> Iterable[tuple[str, Any]]:
-    """Return name and value of each item of a `foreach`; in a list with mappings or lists, the number is the name."""
+    """Return name and value of each item of a `foreach`; in a list with mappings or lists, the index is the name."""
     if isinstance(items, dict):
         return ((str(key), item) for key, item in items.items())
     has_composite_items = any(isinstance(item, dict | list) for item in items)

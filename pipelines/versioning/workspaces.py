@@ -28,7 +28,7 @@ REMOTE = "leeway"
 """Name of the remote in a workspace's configuration of DVC."""
 DAY_S = 86_400
 LOCK_BACKUP = ".dvc/lock.before"
-"""Copy of dvc.lock as it was before DVC started; it exists while DVC runs."""
+"""Copy of dvc.lock as it was before `dvc repro` started. If it exists afterwards, that run was killed, or failed."""
 
 
 class _LockedData(BaseModel):
@@ -100,7 +100,7 @@ def open_workspace(
         if overrides is not None:
             _override_params(folder, model_folder, overrides, model)
         _configure_dvc(folder)
-        _recover_from_kill(folder)
+        _undo_unfinished_repro(folder)
         _remove_damaged_lock_file(folder / "dvc.lock")
         yield Workspace(folder, model_folder, code, lock_descriptor)
 
@@ -190,11 +190,14 @@ def _build_remote_lines() -> list[str]:
     return [*lines, f"endpointurl = {endpoint}"] if url.startswith("s3://") and endpoint else lines
 
 
-def _recover_from_kill(folder: Path) -> None:
-    """Restore dvc.lock if DVC was killed while it ran. Remove the file in which DVC lists locks of its processes."""
+def _undo_unfinished_repro(folder: Path) -> None:
+    """Restore dvc.lock if `dvc repro` was killed, or failed with an error other than `InvalidError`.
+
+    Also remove the file in which DVC lists the locks of its processes: a killed DVC leaves its locks there.
+    """
     (folder / ".dvc" / "tmp" / "rwlock").unlink(missing_ok=True)
     if (folder / LOCK_BACKUP).is_file():
-        log.info("workspace %s: DVC was killed while it ran; restored the earlier dvc.lock", folder.name)
+        log.info("workspace %s: the last run of DVC did not finish; restored the earlier dvc.lock", folder.name)
         (folder / LOCK_BACKUP).replace(folder / "dvc.lock")
         if not (folder / "dvc.lock").stat().st_size:  # an empty copy: there was no dvc.lock before DVC started
             (folder / "dvc.lock").unlink()

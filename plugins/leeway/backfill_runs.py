@@ -51,7 +51,7 @@ def count_runs(dag_id: str, first: str, last: str) -> int:
 
 
 def _find_airflow_home() -> Path:
-    """Return AIRFLOW_HOME; if it is not set, the folder of the embedded stack, or else Airflow's default.
+    """Return AIRFLOW_HOME; if it is not set, LEEWAY_HOME/airflow or, if that is not a home of Airflow, ~/airflow.
 
     Raises:
         SpecError: Airflow is not installed. A retry cannot help.

@@ -23,7 +23,7 @@ def create_dvc_tasks(
     group_id: str = "dvc",
     **operator_arguments: Any,
 ) -> TaskGroup:
-    """Create a task group with a task for each stage. Its tasks depend on each other as `dvc dag` shows the stages.
+    """Create a task group with a task for each stage. The tasks depend on each other as their stages in `dvc dag` do.
 
     All tasks of a DAG run use one workspace. DVC locks a workspace, so tasks that could run in parallel run one after
     the other.
@@ -32,20 +32,21 @@ def create_dvc_tasks(
         file: the dvc.yaml, relative to LEEWAY_PROJECT. It is read at every parse of the DAG, without DVC.
         select: stages to include; empty: all. A stage that is not selected has no task: the tasks of the stages that
             depend on it reproduce it too.
-        refresh: stages to run in every DAG run, because they have inputs that DVC does not track.
+        refresh: stages to run in every DAG run, because they have inputs that DVC does not track. If `select` is given,
+            it must contain them.
         group_id: id of the task group.
         operator_arguments: arguments of every DvcReproOperator: overrides, workspace, retries, ...
 
     Raises:
-        SpecError: there is no such file or stage, so the DAG does not load. A retry cannot help.
+        SpecError: there is no such file or stage, or `select` lacks a stage of `refresh`: the DAG does not load.
     """
     all_stages = stages.load_stages(settings().project / file)
     selected_names = list(select) or list(all_stages)
     required_names = (*selected_names, *refresh)
-    if unknown_names := [name for name in required_names if name not in all_stages or name not in selected_names]:
+    if invalid_names := [name for name in required_names if name not in all_stages or name not in selected_names]:
         raise SpecError(
-            f"{Path(file).name}: there is no stage {', '.join(unknown_names)} to run.",
-            f"It has {', '.join(all_stages)}.",
+            f"{Path(file).name}: there is no stage {', '.join(invalid_names)} to run.",
+            f"It has {', '.join(all_stages)}. If `select` is given, it must contain each stage of `refresh`.",
         )
     dependencies_by_stage = _find_selected_dependencies(stages.find_dependencies(all_stages), selected_names)
     with TaskGroup(group_id) as group:

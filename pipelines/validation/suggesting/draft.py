@@ -7,7 +7,8 @@
 
 Limits on numbers have a margin. If the window is shorter than a year, the draft has not seen every season. Then only
 the expectations that do not depend on the season are critical: the columns, the key, and that the key's columns are
-never missing. All others are only reported: they neither block a day nor quarantine rows.
+never missing. All others are only reported: they neither block a day nor quarantine rows (`_lower_severity` has an
+exception).
 """
 
 from __future__ import annotations
@@ -22,17 +23,19 @@ from pipelines.partitions import get_date, get_last_day, get_unit, shift_partiti
 from pipelines.validation.suggesting.summary import ColumnSummary, TableSummary
 
 MARGIN = 0.25
-"""Width that is added to the observed range at each end, as a share of the range."""
+"""Width that is added at each end of the observed range of values, as a share of the range. For means, it is 1."""
 MAX_LENGTH = 64
 """Maximum number of characters of a code. A column with longer values is prose: it gets no pattern and no length."""
 WEEKS, MIN_HISTORY = 8, 3
-"""Number of earlier weeks to compare the number of rows with, and the smallest number that must exist."""
+"""Number of earlier weeks (or months) to compare the number of rows with, and the smallest number that must exist."""
 MAX_AGE_H = 72
-"""Largest age of the newest timestamp, hours. A column with older timestamps gets no expectation of freshness."""
+"""Largest number of hours from the newest timestamp to the end of the partition, or from this end to the timestamp. If
+there are more, the column gets no expectation of freshness."""
 YEAR_DAYS = 365
 """Number of days that a window must cover, so that the draft has seen every season."""
 ROW_EXPECTATION_PREFIXES = ("column_values_", "column_value_lengths_")
-"""Prefixes of the types of expectations that quarantine rows if their severity is `warning`."""
+"""Prefixes of the types of drafted expectations that quarantine rows if their severity is `warning`. One more type does
+so: that of a unique key with several columns."""
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 Expectation = dict[str, Any]
@@ -68,10 +71,11 @@ def _count_days(summary: TableSummary) -> int:
 
 
 def _lower_severity(expectation: Expectation, key: Sequence[str]) -> Expectation:
-    """Lower the severity of an expectation that may depend on the season, so that a failure is only reported.
+    """Return an expectation that may depend on the season with a severity that blocks no day; others are unchanged.
 
-    For an expectation about single rows, this is `info`. For any other expectation it is `warning`: such an
-    expectation quarantines no rows.
+    For a type with one of `ROW_EXPECTATION_PREFIXES`, the severity is `info`. For any other type it is `warning`, so
+    that a failure is only reported. Exception: a key of several columns that is not unique has `info` before, and gets
+    `warning`, too. Then rows with a repeated key are quarantined.
     """
     kind, column = expectation["type"].removeprefix("expect_"), expectation["kwargs"].get("column")
     is_about_key = "unique" in kind or column in key
@@ -101,7 +105,10 @@ def _draft_table(summary: TableSummary) -> Iterator[Expectation]:
 
 
 def _draft_volume(summary: TableSummary) -> Iterator[Expectation]:
-    """Expect about as many rows as on the same weekday of earlier weeks; yield nothing if the window is too short."""
+    """Expect about as many rows as on the same weekday of earlier weeks, or as in earlier months.
+
+    Yield nothing if the window is too short.
+    """
     unit, ratios = get_unit(next(iter(summary.rows_by_partition))), []
     distance = 1 if unit == "month" else 7  # `shift_partition` moves a month by months
     for partition, rows in summary.rows_by_partition.items():

@@ -54,9 +54,9 @@ class ColumnSummary:
     character_class: str = ""
     """Narrowest of `CHARACTER_CLASSES` that all characters of all values match; empty if there is none."""
     max_age_h: float | None = None
-    """Longest time from the newest timestamp of a partition to the partition's end, hours."""
+    """Longest time from a partition's newest timestamp to the partition's end, hours; negative if all are after it."""
     values: Sequence[str] = ()
-    """All distinct values of a text column; empty if there are many, or if one first appeared in the later half."""
+    """All distinct values of a text column; empty if there are many, or one is new in the later half of the window."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +66,7 @@ class TableSummary:
     table: str
     first: dt.date
     last: dt.date
+    """Last day of the window, included."""
     rows_by_partition: Mapping[Partition, int]
     """Number of rows of each partition that has rows."""
     columns: Sequence[ColumnSummary]
@@ -258,7 +259,7 @@ def _summarize_texts(partitions: list[dict[str, Any]], name: str) -> dict[str, A
 
 
 def _list_values(connection: duckdb.DuckDBPyConnection, name: str, partitions: list[dict[str, Any]]) -> list[str]:
-    """List all values of a column; none if a value first appeared in the later half, because more may follow."""
+    """List all values of a column; none if a value is new in the later half of the window, because more may follow."""
     day, column = quote_identifier(DATE_COLUMN), quote_identifier(name)
     query = f"SELECT {column} AS v, min({day}) AS day FROM {_VIEW} WHERE {column} IS NOT NULL GROUP BY 1"  # noqa: S608
     values = _query_rows(connection, query)

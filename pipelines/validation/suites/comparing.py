@@ -1,4 +1,4 @@
-"""Compare the results of the two engines about the same rows."""
+"""Compare the results of DuckDB and of Great Expectations about the same rows."""
 
 from __future__ import annotations
 

@@ -21,8 +21,8 @@ def add_completeness_expectations(suite: Suite, dataset: Dataset, *, allow_shrin
 
     Args:
         suite: the suite as it was read.
-        dataset: dataset that defines the column of the event's time, the time zone and the columns
-            whose values, such as a station, are each compared by themselves (`series`).
+        dataset: dataset that defines the key, the column with the time of an event, the time zone, and the columns
+            `series`, such as a station: for each of their values, the end of the day is checked separately.
         allow_shrink: whether a partition may shrink and may end early: then both have the severity `info`, and a
             failure is only reported.
     """

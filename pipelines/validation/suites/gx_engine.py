@@ -1,7 +1,9 @@
 """Evaluate expectations with Great Expectations and its pandas engine.
 
-The import takes 2 s. Expectations that need the same columns are evaluated together. Only these columns are in memory
-at that time. An expectation needs all columns if its `row_condition` is a string, or if the project defines its class.
+Other modules import this module only when they need it, because the import takes 2 s. Expectations that need the same
+columns and the same format of the result are evaluated together. Only these columns are in memory at that time. An
+expectation needs all columns if its `row_condition` is a string, if the project defines its class, or if it reads
+values but names no column.
 """
 
 from __future__ import annotations
@@ -120,7 +122,7 @@ def _has_large_integer(column: pa.ChunkedArray) -> bool:
 def _evaluate_group(
     rows: Rows, columns: Sequence[str] | None, result_format: str, group: Sequence[tuple[int, Expectation]]
 ) -> Iterator[tuple[int, GxResult]]:
-    """Evaluate expectations that need the same columns; yield the index and the result of each."""
+    """Evaluate expectations that need the same columns and result format; yield the index and the result of each."""
     definition = _define_batch()
     batch = definition.get_batch({"dataframe": _read_frame(rows, columns)})
     with warnings.catch_warnings():

@@ -69,7 +69,7 @@ class ExpectationResult:
 
     @property
     def examples(self) -> list[str]:
-        """The first unexpected values."""
+        """The first unexpected values; if there are none, the first required values that the column does not have."""
         values = self.result.get("partial_unexpected_list") or self.result.get("partial_missing_list") or []
         return [str(value)[:80] for value in values[:MAX_EXAMPLES]]
 
@@ -97,7 +97,7 @@ class Judgement:
 
     @property
     def evaluated_count(self) -> int:
-        """Number of expectations that were evaluated."""
+        """Number of expectations of the suite, including those that failed because they could not be evaluated."""
         return len(self.results)
 
     @property

@@ -46,7 +46,7 @@ class CheapHoursSensor(BaseSensorOperator):
             prices in the same hour of past weeks. With a quantile below 0.5, lower prices are expected, so the training
             waits longer, and mostly saves less.
         aws_conn_id: Airflow connection of AWS.
-        region_name: region, if the connection does not have one (templated).
+        region_name: AWS region (templated); None: the region of the Airflow connection.
         verify: whether, or with which CA bundle, TLS certificates are checked.
         botocore_config: configuration of the AWS client.
         deferrable: whether to wait in the triggerer; if not, the task waits in the worker.

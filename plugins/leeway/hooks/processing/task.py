@@ -30,7 +30,7 @@ ENTRY_POINT = "pipelines/container/processing.py"
 MAX_RUN_S = 5 * 24 * 3_600
 """SageMaker's limit of a processing job's MaxRuntimeInSeconds."""
 SUFFIXES = (".py", ".txt", ".json")
-"""Suffixes of the files of `pipelines` that the job gets."""
+"""Suffixes of the files that the job gets from `pipelines` and from the project's datasets."""
 
 
 @dataclass(frozen=True)
@@ -133,6 +133,7 @@ class ProcessingTask(JobTask):
             return uploader.upload_channel(str(code_folder)), uploader.upload_channel(str(window_folder))
 
     def _build_arguments(self) -> list[str]:
+        """Return the options of the step `preprocess`, which the job runs."""
         if self.fields.validation_days is None:
             days = self._load_parameters().get("validation_days")
         else:
@@ -154,7 +155,7 @@ class ProcessingTask(JobTask):
         )
 
     def _build_archive(self) -> bytes:
-        """Return all of `pipelines` and the project's datasets as a zip that Python can run.
+        """Return the code of `pipelines` and of the project's datasets as a zip that Python can run.
 
         Equal files give equal bytes.
         """

@@ -113,7 +113,10 @@ class Attempts(ABC):
         return self._build_wait_for_existing(attempts, dt.datetime.now(dt.UTC).isoformat())
 
     def _has_output(self, job: Job) -> bool:
-        """Return whether the output of a completed job still exists; if not, a new try starts another job."""
+        """Return whether the output of a completed job still exists; if not, a new try starts another job.
+
+        This method does not check it. A subclass can replace the method.
+        """
         return True
 
     def _charge_despite_failure(self, attempts: Sequence[Job]) -> None:

@@ -39,7 +39,10 @@ MAX_DELAY_S = 30.0
 
 
 def is_transient(error: BaseException) -> bool:
-    """Return whether a retry can help: the request was throttled, the server failed, or there was no response."""
+    """Return whether a retry can help.
+
+    It can if the request was throttled, the credentials have expired, the server failed, or there was no response.
+    """
     if isinstance(error, S3UploadFailedError):  # it wraps the ClientError of S3
         return error.__context__ is not None and is_transient(error.__context__)
     if isinstance(error, ClientError):
@@ -87,7 +90,7 @@ class Outage:
         """Record that a request failed; return the seconds to wait before the next one."""
         if self._start is None:
             self._start = time.monotonic()
-            self.log.warning("%s does not answer: %s Retrying until it does.", self.service, format_error_line(error))
+            self.log.warning("%s does not answer: %s Retrying.", self.service, format_error_line(error))
         self._delay_s = min(2 * self._delay_s, MAX_DELAY_S)
         return self._delay_s
 
@@ -133,8 +136,9 @@ def raise_airflow_errors(services: str = "SageMaker or S3") -> Iterator[None]:
         services: names of the services that are called in the block, for the errors.
 
     Raises:
-        AirflowFailException: the request is wrong. A retry cannot help.
-        AirflowException: SageMaker or S3 does not answer, or refuses the request temporarily. A retry can help.
+        AirflowFailException: the request is wrong (`is_permanent`). A retry cannot help.
+        AirflowException: a service does not answer, or refuses the request for another reason, such as throttling or
+            a missing permission. A retry can help, if the reason does not last.
     """
     try:
         yield

@@ -27,7 +27,7 @@ class AwsWait:
 
     Args:
         aws_conn_id: Airflow connection.
-        region_name: region, if the connection does not have one.
+        region_name: AWS region; None: the region of the Airflow connection.
         verify: `verify` of boto3's clients: whether, or with which CA bundle, TLS certificates are checked.
         botocore_config: configuration of the clients.
     """

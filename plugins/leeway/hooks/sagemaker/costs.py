@@ -97,8 +97,8 @@ class Costs:
             policy: the fields of section `serving`.
 
         Raises:
-            AirflowFailException: the endpoint does not fit into the rest of this month, or into a full month. A retry
-                cannot help.
+            AirflowFailException: until the end of this month, the endpoint costs more than is left of the project's
+                budget; or all endpoints of the project cost more in a full month than the budget. A retry cannot help.
         """
         forecast = self.step_hook.run(
             "forecast_deployment",

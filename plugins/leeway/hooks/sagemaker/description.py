@@ -11,7 +11,8 @@ from pipelines.costs.job_records import TUNING_KIND, get_end_time, get_kind
 LIVE_STATES = ("InProgress", "Stopping")
 """States of a job that has not ended."""
 PAID_STATES = ("Downloading", "DownloadingTrainingImage", "Training", "Uploading", "Stopping")
-"""Secondary states in which a training job has instances and costs money. In all other states it waits for them."""
+"""Secondary states in which a training job has instances and costs money. In all other states it
+waits for instances, or has ended."""
 TRIALS = "Trials"
 """Key of a tuning job's description to which Leeway adds the descriptions of its trials' training jobs."""
 

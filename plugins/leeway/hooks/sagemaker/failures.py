@@ -1,6 +1,6 @@
 """Turn the end of a processing or transform job into the task's error.
 
-`leeway.hooks.training.failures` does this for training jobs.
+`leeway.hooks.training.failures` does this for training jobs, `leeway.hooks.tuning.failures` for tuning jobs.
 """
 
 from __future__ import annotations
@@ -74,7 +74,8 @@ def _make_error_of_stopped_job(job: Mapping[str, Any], name: str, event: WaitEve
 def is_stopped_by_clear(job: Mapping[str, Any], attached_at: str | None) -> bool:
     """Return whether the clear that began this try stopped the job.
 
-    SageMaker records neither when a stop was requested nor by whom. So the time of the job's end decides.
+    For processing, transform and tuning jobs, SageMaker records neither when a stop was requested nor by whom. So the
+    time of the job's end decides.
 
     Args:
         job: SageMaker's description of the job.

@@ -25,8 +25,8 @@ LOST_BY_STOP = {
 }
 """What is lost if a job is stopped, by kind of job."""
 NOT_FOUND_TEXTS = ("not found", "Could not find", "can't find")
-"""Parts of SageMaker's error about a job or model that does not exist. The first one is about a training job, the
-third one about a tuning job, the second one about all others."""
+"""Parts of SageMaker's error about a job or model that does not exist. In this order, they are about a
+training job, about a processing or transform job or a model, and about a tuning job."""
 ENDED_CODES = ("ResourceNotFound", "ValidationException")
 """Error codes of a request to stop a job that does not exist, or that has ended."""
 MAX_NAMES = 99
@@ -117,9 +117,7 @@ class NamedJobs:
             AirflowFailException: the task had `MAX_NAMES` attempts. A retry cannot help.
         """
         if number > MAX_NAMES:
-            raise AirflowFailException(
-                f"{MAX_NAMES} {self.kind} jobs {self.base}-N ended without success: see their logs."
-            )
+            raise AirflowFailException(f"{MAX_NAMES} {self.kind} jobs {self.base}-N exist already: see their logs.")
         return f"{self.base}-{number}"
 
     def build_next_name(self, attempts: Sequence[Mapping[str, Any]]) -> str:

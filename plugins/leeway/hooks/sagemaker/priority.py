@@ -9,7 +9,7 @@ from pipelines.settings import settings
 Priority = Literal["", "low", "normal", "high"]
 """Which tasks Airflow starts first when slots are scarce. Empty and normal: Airflow's own order."""
 WEIGHTS = {"low": 0, "high": 1_000}
-"""Maps each priority to Airflow's priority_weight. The weight of any other task is 1, and 1 more for each task
+"""Maps low and high to Airflow's priority_weight. The weight of any other task is 1, and 1 more for each task
 downstream of it."""
 
 

@@ -117,7 +117,7 @@ class AwsTask(ABC):
         return str(value)
 
     def build_tags(self, **cost_fields: str) -> list[dict[str, str]]:
-        """Return the tags of a job: task, project and model, and team, environment and user if they are set.
+        """Return the tags of a job: the task and the cost fields; team, environment and user if they are set.
 
         `costs sweep` reads the tags to charge a job that no task has charged.
 
@@ -140,7 +140,7 @@ class AwsTask(ABC):
 
     @property
     def project_folder(self) -> Path:
-        """Folder of the code that is uploaded for the job."""
+        """Folder of the project whose files the job gets: LEEWAY_PROJECT, or by default the working directory."""
         return Path(os.environ.get("LEEWAY_PROJECT", "."))
 
 

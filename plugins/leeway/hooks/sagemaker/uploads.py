@@ -43,7 +43,7 @@ class S3Uploader:
 
         Raises:
             AirflowFailException: the bucket does not exist or may not be used. A retry cannot help.
-            ClientError: S3 does not answer. A retry can help.
+            ClientError, BotoCoreError: S3 does not answer. A retry can help.
         """
         self._has_objects(self.bucket, self.prefix)
 
@@ -56,7 +56,7 @@ class S3Uploader:
         Raises:
             AirflowFailException: the bucket or a channel does not exist or may not be used, or a channel is empty. A
                 retry cannot help.
-            ClientError: S3 does not answer. A retry can help.
+            ClientError, BotoCoreError: S3 does not answer. A retry can help.
         """
         self.check_bucket()
         for channel in channels:

@@ -1,4 +1,4 @@
-"""Log the start and the end of each trial of a tuning job to the task's log, and return SageMaker's descriptions."""
+"""Log each change of a trial's state to the task's log, and return SageMaker's descriptions of the trials."""
 
 from __future__ import annotations
 
