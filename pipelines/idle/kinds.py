@@ -12,8 +12,8 @@ from pipelines.idle.names import KindName
 from pipelines.serving.undeployment import choose_period_s
 
 MAX_GAP = dt.timedelta(hours=1)
-"""If CPUUtilization has no value for this time or longer, the use is not known: the agent that sends the values may have
-stopped."""
+"""If CPUUtilization has no value for this time or longer, the use is not known: the agent that sends the values may
+have stopped."""
 
 
 @dataclass(frozen=True)

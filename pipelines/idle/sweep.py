@@ -23,8 +23,8 @@ UseState = Literal["used", "idle", "unknown"]
 """Whether a resource is used; unknown: CloudWatch or SageMaker does not say."""
 Outcome = Literal["idle", "exempt", "unknown", "stopped", "used_again", "gone"]
 """idle: only listed. exempt: idle, but it stays: it has the tag leeway:keep, or is an endpoint that Leeway did not
-create. unknown: its use is not known, so it is not stopped. used_again: at a second check, right before the stop, it was
-used, had changed, or its use was not known. gone: somebody else stopped it meanwhile."""
+create. unknown: its use is not known, so it is not stopped. used_again: at a second check, right before the stop, it
+was used, had changed, or its use was not known. gone: somebody else stopped it meanwhile."""
 
 
 @dataclass(frozen=True)
