@@ -18,7 +18,7 @@ def redact(url: str) -> str:
     """Return the address without the parts that can hold secrets.
 
     User and password are removed from every URL. The query and the fragment are removed from an HTTP address; from
-    other URLs the query is removed only if it has a parameter with the name of a secret. A removed query becomes `?...`.
+    other URLs the query is removed only if it has a parameter with the name of a secret. `?...` stands for the query.
     """
     scheme, separator, remainder = url.partition("://")
     if not separator:
