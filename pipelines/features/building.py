@@ -59,8 +59,8 @@ def build_features(dataset: Dataset, rows: ibis.Table) -> ibis.Table:
     Features of lookups are those of the row's own partition.
 
     Raises:
-        DataError: the dataset's `features` does not return all features, or drops a column; or the label cannot be
-            computed. A retry cannot help.
+        DataError: the result of the dataset's `features` lacks a feature, a key column or the label; or the label
+            cannot be computed. A retry cannot help.
     """
     return _select_features(dataset, compute_columns(dataset, rows))
 
