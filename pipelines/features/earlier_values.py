@@ -40,11 +40,11 @@ VALUE_PREFIX = "leeway.value."
 RANK = "leeway.rank"
 """Rank of the value by age, 0 for the newest."""
 COUNT = "leeway.count"
-"""Number of different values of a key."""
+"""Number of different values of a key in one partition."""
 
 
 class BuildFeatures(Protocol):
-    """A function that builds the features of rows. Looked-up features are those of `read_earlier_values`."""
+    """A function that builds the features of rows. Looked-up features are those of `replace_looked_up_features`."""
 
     def __call__(self, dataset: Dataset, rows: ibis.Table, since: dt.datetime | None) -> ibis.Table:
         """Return the features of the rows whose partition begins at `since` or later; None: all rows."""
@@ -95,7 +95,7 @@ def run_features(
     return engine(lambda rows: build(dataset, rows, since=begin), days)
 
 
-def read_earlier_values(dataset: Dataset, columns: ibis.Table, since: dt.datetime | None) -> ibis.Table:
+def replace_looked_up_features(dataset: Dataset, columns: ibis.Table, since: dt.datetime | None) -> ibis.Table:
     """Replace looked-up features by the newest value of an earlier partition, or by their defaults.
 
     The default is used if no value is within the lookup's `max_age`. Features of lookups whose key names the partition
@@ -144,7 +144,7 @@ def _find_ambiguous_key(dataset: Dataset, lookup: Lookup, rows: ibis.Table) -> i
 
 
 def _replace_features(dataset: Dataset, lookup: Lookup, columns: ibis.Table) -> ibis.Table:
-    """Replace the features of one lookup, as `read_earlier_values` does for all lookups."""
+    """Replace the features of one lookup, as `replace_looked_up_features` does for all lookups."""
     keys = [KEY_PREFIX + name for name in lookup.key]
     values = _select_values(dataset, lookup, columns)
     row_keys = columns.select(columns[BEGIN], *select_keys(columns, lookup.key)).distinct()
