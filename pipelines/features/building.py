@@ -17,7 +17,7 @@ from pipelines.dataset import Dataset
 from pipelines.errors import DataError
 from pipelines.feature_files import FILE_NAME, METADATA_KEY
 from pipelines.features.columns import HIDDEN_LABEL, compute_columns, select_feature, select_keys
-from pipelines.features.earlier_values import read_earlier_values
+from pipelines.features.earlier_values import replace_looked_up_features
 from pipelines.features.engines import GROUP_ROWS
 from pipelines.features.label_column import find_label_type
 from pipelines.features.prefetch import prefetch
@@ -61,15 +61,15 @@ def build_features(dataset: Dataset, rows: ibis.Table) -> ibis.Table:
     Features of lookups are those of the row's own partition.
 
     Raises:
-        DataError: the dataset's `features` does not return all features, or drops a column; or the label cannot be
-            computed. A retry cannot help.
+        DataError: the result of the dataset's `features` lacks a feature, a key column or the label; or the label
+            cannot be computed. A retry cannot help.
     """
     return _select_features(dataset, compute_columns(dataset, rows))
 
 
 def _build_known_features(dataset: Dataset, rows: ibis.Table, since: dt.datetime | None) -> ibis.Table:
     """Return key, features and label of each row. Features of lookups are those known before the row's partition."""
-    return _select_features(dataset, read_earlier_values(dataset, compute_columns(dataset, rows), since))
+    return _select_features(dataset, replace_looked_up_features(dataset, compute_columns(dataset, rows), since))
 
 
 def _select_features(dataset: Dataset, columns: ibis.Table) -> ibis.Table:

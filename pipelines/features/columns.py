@@ -28,21 +28,21 @@ def compute_columns(dataset: Dataset, rows: ibis.Table) -> ibis.Table:
     The columns of `dataset.known_later` are removed first, so that a feature that uses one of them raises an error.
 
     Raises:
-        DataError: the dataset's `features` does not return all features, or drops a column; or the label cannot be
-            computed. A retry cannot help.
+        DataError: the result of the dataset's `features` lacks a feature, a key column or the label; or the label
+            cannot be computed. A retry cannot help.
     """
     label = build_label(dataset, rows)
     hidden_columns = set(dataset.known_later) | ({dataset.label} & set(rows.columns))
     visible_rows = rows.mutate(**{HIDDEN_LABEL: label}).drop(*sorted(hidden_columns))
-    features = dataset.load_feature_function()(visible_rows)
+    columns = dataset.load_feature_function()(visible_rows)
     required_columns = (*dataset.key, *dataset.features, HIDDEN_LABEL)
-    missing_columns = [name for name in required_columns if name not in features.columns]
+    missing_columns = [name for name in required_columns if name not in columns.columns]
     if missing_columns:
         raise DataError(
             f"the features of {dataset.name} lack {', '.join(missing_columns)}.",
             "Its `features` must return all columns of `rows`, and the features.",
         )
-    return features
+    return columns
 
 
 def select_feature(dataset: Dataset, columns: ibis.Table, name: str) -> ibis.Column:
@@ -52,11 +52,11 @@ def select_feature(dataset: Dataset, columns: ibis.Table, name: str) -> ibis.Col
 
 
 def build_default(dataset: Dataset, lookup: Lookup, name: str) -> ibis.Value:
-    """Return the default of a looked-up feature, in the type that `select_feature` gives it."""
+    """Return the default of a looked-up feature: that of a number as float64, that of a category as text."""
     kind = "float64" if dataset.features[name] == "number" else "string"
     return ibis.literal(lookup.features[name], kind)
 
 
 def list_lookups_of_earlier_partitions(dataset: Dataset) -> list[Lookup]:
-    """List the lookups whose values are those of an earlier partition, in training, scores and requests."""
+    """List the lookups whose key does not name the partition, so that a row gets a value of an earlier partition."""
     return [lookup for lookup in dataset.lookups if lookup.is_of_earlier_partition(dataset.partition)]

@@ -47,12 +47,12 @@ def list_features_of_other_rows(dataset: Dataset, row_schema: pa.Schema) -> list
 
 
 def list_redefined_columns(dataset: Dataset, row_schema: pa.Schema, looked_up: Collection[str] = ()) -> list[str]:
-    """List the columns of the rows that a feature of the same name redefines: its value may be another one.
+    """List the columns of the rows for which a feature of the same name may have another value or type.
 
     Args:
         dataset: dataset whose features are compared with the columns.
         row_schema: schema of the rows that the features are computed from.
-        looked_up: features that are not computed from the rows, but looked up.
+        looked_up: features that the model server reads from the online store.
     """
     features = _build(dataset, row_schema)
     return [
@@ -97,7 +97,7 @@ def _build(dataset: Dataset, row_schema: pa.Schema) -> ibis.Table:
 
 
 def _find_columns(value: ops.Value) -> Iterator[str]:
-    """Yield the names of the table's own columns that an expression uses."""
+    """Yield the names of the columns of the unbound table that an expression uses, through all steps between them."""
     for column in value.find(ops.Field, filter=ops.Value):
         if _is_own_column(column):
             yield column.name
@@ -114,7 +114,7 @@ def _reads_other_rows(value: ops.Value) -> bool:
 
 
 def _is_own_column(column: ops.Field) -> bool:
-    """Return whether a column is one of the rows, not one that an expression adds to them."""
+    """Return whether a column is one of the unbound table, not one that an expression computes."""
     return isinstance(column.rel, ops.UnboundTable)
 
 

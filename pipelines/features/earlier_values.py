@@ -1,8 +1,8 @@
 """Give each row the values of its lookups that were known before its partition: those of an earlier partition.
 
-If a lookup's key has no column of the partition, such as `date`, a request gets the newest value in the online store.
-Its own partition is not published yet, so this value is one of an earlier partition. Training and batch scores take the
-same value from the lake, so that they see what the endpoint saw.
+This applies to lookups whose key does not name the partition (`date`, for hours also `hour`). A request gets the newest
+value in the online store. The partition of the request is not published yet, so this value is of an earlier partition.
+Training and batch scoring compute the same value from the rows in the lake, so that they see what the endpoint saw.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ BEGIN = "leeway.begin"
 VALUE_BEGIN = "leeway.value_begin"
 """Start of the partition that a lookup's value comes from."""
 VALUE_PREFIX = "leeway.value."
-"""Prefix of the features of a lookup's value."""
+"""Prefix of the columns that hold a lookup's values, beside the features of the row itself."""
 RANK = "leeway.rank"
 """Rank of the value by age, 0 for the newest."""
 COUNT = "leeway.count"
-"""Number of different values of a key."""
+"""Number of different values of a key in one partition."""
 
 
 class BuildFeatures(Protocol):
-    """Build the features of rows, with the values of their lookups that `read_earlier_values` reads."""
+    """A function that builds the features of rows. Looked-up features are those of `replace_looked_up_features`."""
 
     def __call__(self, dataset: Dataset, rows: ibis.Table, since: dt.datetime | None) -> ibis.Table:
         """Return the features of the rows whose partition begins at `since` or later; None: all rows."""
@@ -73,10 +73,11 @@ def run_features(
     """Build the features of a range of partitions on an engine; yield them in batches.
 
     Args:
-        engine: open engine, with the rows from `find_first_needed_day` on.
+        engine: open engine; it has at least the rows from `find_first_needed_partition` on.
         dataset: dataset of the rows.
         build: function that builds the features.
-        begin: start of the first partition, UTC.
+        begin: start of the first partition, UTC. If no lookup needs an earlier partition, the features of all rows of
+            this day are built, even those of earlier hours.
         last: last `date` of the rows.
 
     Raises:
@@ -94,8 +95,11 @@ def run_features(
     return engine(lambda rows: build(dataset, rows, since=begin), days)
 
 
-def read_earlier_values(dataset: Dataset, columns: ibis.Table, since: dt.datetime | None) -> ibis.Table:
-    """Replace the features of lookups by the newest value of an earlier partition, or else by their defaults.
+def replace_looked_up_features(dataset: Dataset, columns: ibis.Table, since: dt.datetime | None) -> ibis.Table:
+    """Replace looked-up features by the newest value of an earlier partition, or by their defaults.
+
+    The default is used if no value is within the lookup's `max_age`. Features of lookups whose key names the partition
+    do not change.
 
     Args:
         dataset: dataset of the rows.
@@ -140,7 +144,7 @@ def _find_ambiguous_key(dataset: Dataset, lookup: Lookup, rows: ibis.Table) -> i
 
 
 def _replace_features(dataset: Dataset, lookup: Lookup, columns: ibis.Table) -> ibis.Table:
-    """Replace the features of one lookup, as `read_earlier_values` does for all lookups."""
+    """Replace the features of one lookup, as `replace_looked_up_features` does for all lookups."""
     keys = [KEY_PREFIX + name for name in lookup.key]
     values = _select_values(dataset, lookup, columns)
     row_keys = columns.select(columns[BEGIN], *select_keys(columns, lookup.key)).distinct()

@@ -1,4 +1,4 @@
-"""Make the rows of an expression independent: each row is computed as if it were the only one."""
+"""Change an expression so that each of its rows is computed as if it were the only one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def make_rows_independent(table: ibis.Table, row_number_column: str) -> ibis.Tab
     """Return the expression in which each row has the values that it would have without the other rows.
 
     A window function gets the row's number as a further column of its groups, so that each row is a group of its own.
-    An expression whose rows are independent already stays as it is.
+    An expression without window functions does not change.
 
     Args:
         table: expression on one unbound table.
@@ -33,7 +33,7 @@ def make_rows_independent(table: ibis.Table, row_number_column: str) -> ibis.Tab
     if node.find(UNKNOWN_VALUES) or not has_column:
         return None
     new_node = node.replace(lambda node, values: _rebuild_node(node, values, row_number_column))
-    # A reduction or an analytic function outside a window reads all rows, so the result is unknown.
+    # A reduction or an analytic function outside a window reads all rows, so its value for a single row is not known.
     windows = new_node.find(ops.WindowFunction)
     functions_in_windows = {window.func for window in windows}
     has_number = all(any(_is_field(column, row_number_column) for column in window.group_by) for window in windows)

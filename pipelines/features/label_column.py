@@ -32,7 +32,10 @@ class LabelFunction(Protocol):
 
 
 def load_label_function(dataset: Dataset) -> LabelFunction | None:
-    """Load the function of label.py, which computes the label. None: the label is a column of the published rows.
+    """Load the function of label.py, which computes the label.
+
+    Returns:
+        The function; None if the dataset has no label, or has no label.py because its label is a column of the rows.
 
     Raises:
         SpecError: label.py cannot be imported, or has no function `label`. A retry cannot help.
@@ -123,8 +126,8 @@ def build_label(dataset: Dataset, rows: ibis.Table) -> ibis.Column:
     """Return the label of each row, as a column of `rows`.
 
     Raises:
-        DataError: label.py cannot compute the label; or the label has a type that does not fit the task, or depends on
-            rows of other partitions, or on a column that features may use. A retry cannot help.
+        DataError: label.py cannot compute the label, or the rows already have a column of its name; or the label has a
+            type that does not fit the task, or `find_label_problem` finds a problem. A retry cannot help.
     """
     function = load_label_function(dataset)
     if function is None:
@@ -147,19 +150,23 @@ def build_label(dataset: Dataset, rows: ibis.Table) -> ibis.Column:
 def find_label_problem(dataset: Dataset, rows: ibis.Table, label: object) -> str:
     """Return why `label` cannot be the label of the rows, as the end of a sentence that begins with the label's name.
 
-    The text is empty if it can be the label.
+    A label must be a column of `rows` that depends only on rows of its own partition and is the same in each run. It
+    must be computed from columns of `known_later`; the only other columns that it may use are those of the key.
+
+    Returns:
+        The problem; empty if there is none.
     """
     import ibis
 
     if not isinstance(label, ibis.Column):
         return f"must be a column of `rows`, and `label` returned {type(label).__name__}"
     if not label.op().relations <= {rows.op()}:
-        return "must be a column of `rows` itself, not of other rows that are made from them"
+        return "must be a column of `rows` itself, not of a table that is derived from `rows`"
     return _find_row_problem(dataset, rows, label) or _find_source_problem(dataset, label)
 
 
 def _find_row_problem(dataset: Dataset, rows: ibis.Table, label: ibis.Column) -> str:
-    """Return the problem if the label depends on rows of other partitions, or may differ between runs; else empty."""
+    """Return the problem if the label has a query of its own, reads other partitions or may change; else empty."""
     import ibis.expr.operations as ops
 
     root = rows.mutate(**{dataset.label: label}).op()
@@ -174,7 +181,7 @@ def _find_row_problem(dataset: Dataset, rows: ibis.Table, label: ibis.Column) ->
 
 
 def _find_source_problem(dataset: Dataset, label: ibis.Column) -> str:
-    """Return the problem if features could use a column that the label is computed from; else empty."""
+    """Return the problem if the label uses a column that features may use, or none of `known_later`; else empty."""
     import ibis.expr.operations as ops
 
     sources = {field.name for field in label.op().find(ops.Field)}

@@ -15,7 +15,7 @@ from pipelines.errors import DataError
 from pipelines.feature_files import FILE_NAME
 
 SPLITS = ("train", "validation", "holdout")
-"""Folders of the features. `train` must come first: the others may have only its classes."""
+"""Folders of the features. `train` is checked first, because the labels of the others must be among its classes."""
 
 
 def check_type(dataset: Dataset, label_type: pa.DataType) -> None:

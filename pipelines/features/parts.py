@@ -40,11 +40,11 @@ def divide_file(source: Path, folder: Path) -> tuple[int, int]:
         folder: folder to write; it exists, and is empty.
 
     Returns:
-        The number of parts, and the number of rows.
+        The number of parts that have rows, and the number of rows.
 
     Raises:
-        DataError: the file cannot be read, has no description, or lacks a column that its description names. A retry
-            cannot help.
+        DataError: the file cannot be read, has no description of its columns in its metadata, or lacks a column that
+            the description names. A retry cannot help.
     """
     path = source / FILE_NAME
     with explain_damage(path, "Run `preprocess` again; it writes this file."), pq.ParquetFile(path) as file:
@@ -69,7 +69,7 @@ def _check_columns(path: Path, schema: pa.Schema, description: dict[str, Any]) -
 
 
 def _list_values(file: pq.ParquetFile, description: dict[str, Any]) -> dict[str, Any]:
-    """List the categories and the classes of all rows: a host that has a share may not see all of them."""
+    """List the categories and the classes of all rows, because the rows of one host may not have all of them."""
     names = [name for name, kind in description["features"].items() if kind == "category"]
     label = description["label"] if description.get("task") == "multiclass" else ""
     values: dict[str, set[Any]] = defaultdict(set)
@@ -81,13 +81,13 @@ def _list_values(file: pq.ParquetFile, description: dict[str, Any]) -> dict[str,
 
 
 def _write_parts(file: pq.ParquetFile, schema: pa.Schema, key: Sequence[str], folder: Path) -> int:
-    """Write each batch's rows to their parts; return the number of parts."""
+    """Write each row to its part; return the number of parts that have rows."""
     writers: dict[int, pq.ParquetWriter] = {}
     first_row = 0
     with ExitStack() as stack:
         for batch in file.iter_batches(BATCH_ROWS):
             table = pa.Table.from_batches([batch]).replace_schema_metadata(schema.metadata)
-            numbers = _number_rows(table, key, first_row)
+            numbers = _compute_part_numbers(table, key, first_row)
             first_row += table.num_rows
             for number in np.unique(numbers):
                 if number not in writers:
@@ -97,7 +97,7 @@ def _write_parts(file: pq.ParquetFile, schema: pa.Schema, key: Sequence[str], fo
     return len(writers)
 
 
-def _number_rows(table: pa.Table, key: Sequence[str], first_row: int) -> np.ndarray[Any, Any]:
+def _compute_part_numbers(table: pa.Table, key: Sequence[str], first_row: int) -> np.ndarray[Any, Any]:
     """Return the number of the part of each row, from 0."""
     if not key:
         return np.arange(first_row, first_row + table.num_rows) % PARTS

@@ -1,8 +1,8 @@
-"""Open the rows of a training window as Parquet files, from the lake or from a packed folder, and pack such a folder.
+"""Open the rows of a pinned window as Parquet files: from the lake, or from a packed folder, which `pack` writes.
 
-The window is pinned to a snapshot of the lake. A machine without the lake uses a packed folder. The folder has
-snapshot.json, columns.parquet (the names and types of the columns, without rows) and rows/NUMBER.parquet. Equal data
-gives equal files with equal names.
+A machine without the lake, such as a processing job, uses a packed folder. It has snapshot.json (the window),
+columns.parquet (the names and types of the columns, without rows) and rows/NUMBER.parquet. Equal data gives equal files
+with equal names.
 """
 
 from __future__ import annotations
@@ -32,18 +32,22 @@ class PinnedRows:
 
     window: PinnedWindow
     paths: Sequence[str]
+    """Paths of the files."""
     schema: pa.Schema
     """Columns of the rows. A column that a file lacks is null. A file may have a narrower type for a column."""
 
 
 @contextmanager
 def open_from_lake(snapshot: Path) -> Iterator[PinnedRows]:
-    """Yield the window that the file `snapshot` describes, with its rows. The files exist until the `with` block ends.
+    """Yield the window of a file, and the paths of its rows, which are valid until the `with` block ends.
 
-    The files also have earlier days, if features of the window's first rows look up values of these days.
+    The rows also include days before the window, if features of the window's first rows look up values of these days.
+
+    Args:
+        snapshot: path of the file that the step `snapshot` wrote.
 
     Raises:
-        DataError: `snapshot` does not exist, or the lake does not have its snapshot any more. A retry cannot help.
+        DataError: `snapshot` does not exist, or the lake has removed the Iceberg snapshot. A retry cannot help.
     """
     from pipelines.features.earlier_values import find_first_needed_day
     from pipelines.lake import Lake

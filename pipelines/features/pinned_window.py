@@ -1,4 +1,4 @@
-"""Define the window of a training: the fields that choose its days, and the file that pins it to a lake snapshot.
+"""Define the window of a training: the parameters that choose its days, and the file that pins it to a lake snapshot.
 
 The module imports little, because many steps read a pinned window through it.
 """
@@ -30,13 +30,14 @@ class WindowSpec(Spec):
     """Number of training days. If the data starts later than the first of these days, fewer days are used. If
     partitions are months, this number and `holdout_days` are rounded to whole months."""
     holdout_days: Annotated[int, Field(ge=1, le=MAX_DAYS)] = 28
-    """Number of holdout days, after the training days."""
+    """Number of holdout days. `label_delay_days` days lie between the training days and them."""
     label_delay_days: Annotated[int, Field(ge=0, le=MAX_DAYS)] = 1
     """Days until the label of a day is known: 1 if it becomes known during the next day."""
     min_train_days: Annotated[int, Field(ge=1, le=MAX_DAYS)] = 14
     """Smallest number of training days that is accepted."""
     max_missing_days: Annotated[int, Field(ge=0, le=MAX_DAYS)] = 0
-    """Largest number of days in the window that may be unpublished, for example because validation refused them."""
+    """Largest number of days (months, if partitions are months) of the window that may be unpublished, or published
+    only in part, for example because validation refused them."""
     missing: Literal["fail", "ingest"] = "fail"
     """What to do about unpublished days: fail, or ingest and validate them first."""
     file: Path = Path("data/snapshot.json")
@@ -91,7 +92,10 @@ class PinnedWindow(Result):
 
     @property
     def label_delay_days(self) -> int:
-        """Days until a label is known: the gap between training and holdout, which whole months may make longer."""
+        """Days between the last training day and the first holdout day.
+
+        These are the `label_delay_days` of the `WindowSpec`, or more if partitions are months.
+        """
         return (self.holdout_first - self.train_last).days - 1
 
     def get_window(self) -> Window:

@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 def prefetch(items: Iterable[T], depth: int) -> Generator[T, None, None]:
-    """Yield the items in their order; another thread computes the next `depth` of them.
+    """Yield the items in their order; another thread computes up to `depth` items in advance.
 
     The caller must close the generator. After `close` returns, no more items are computed. If `items` raises an error,
     this generator raises it after the items before it.

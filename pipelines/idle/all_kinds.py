@@ -17,7 +17,7 @@ def build_kinds(endpoints: Endpoints, names: Sequence[KindName], cpu_percent: fl
 
     Args:
         endpoints: the endpoints of the region, with the clients of AWS.
-        names: the kinds.
+        names: names of the kinds; repeated names count once.
         cpu_percent: CPU utilization from which a notebook instance or a processing job counts as used, percent of one
             core.
     """

@@ -13,7 +13,7 @@ from pipelines.serving.undeployment import Endpoint, Endpoints
 class EndpointKind:
     """Lists and checks all endpoints, and deletes those that Leeway created. An endpoint is in use if it gets requests.
 
-    Endpoints of others cost money, too, so they are reported; they are never deleted.
+    Idle endpoints that Leeway did not create are reported, because they cost money, too; they are never deleted.
 
     Args:
         endpoints: the endpoints of the region.
@@ -45,12 +45,15 @@ class EndpointKind:
         )
 
     def is_used(self, resource: Resource, begin: dt.datetime, now: dt.datetime) -> bool | None:
-        """Return whether an endpoint got a request; None if none was counted, but its metrics miss some requests."""
+        """Return whether an endpoint got a request; None if its metrics show none, but do not count all requests."""
         endpoint = Endpoint(resource.name, resource.tags, resource.description)
         if self.endpoints.count_invocations(endpoint, begin, now) > 0:
             return True
         return False if self.endpoints.are_all_requests_counted(endpoint) else None
 
     def stop(self, resource: Resource, why: str) -> bool:
-        """Delete an endpoint with its configurations, models and alarms; record the deletion in the model's history."""
+        """Delete an endpoint with its configurations, models and alarms, and wait until it is deleted.
+
+        The deletion is recorded in the history of its model, if it has one.
+        """
         return self.endpoints.undeploy(resource.name, why)

@@ -1,4 +1,4 @@
-"""Describe a resource that runs, and what the sweep needs to know of its kind."""
+"""Define a resource that runs, and the methods that the sweep needs for each kind of resource."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from pipelines.idle.names import KindName
 from pipelines.serving.undeployment import choose_period_s
 
 MAX_GAP = dt.timedelta(hours=1)
-"""If a metric has no value for this time or longer, the use is not known: its publisher may have stopped."""
+"""If CPUUtilization has no value for this time or longer, the use is not known: the agent that sends the values may
+have stopped."""
 
 
 @dataclass(frozen=True)
 class Resource:
-    """A resource that runs, and costs money.
+    """A resource that runs, and may cost money.
 
     Attributes:
         name: name.
@@ -40,7 +41,7 @@ class Resource:
 
 
 class Kind(Protocol):
-    """A kind of resource that the sweep can list, check and stop. The caller translates the errors of AWS."""
+    """Lists, checks and stops the resources of one kind. The caller translates the errors of AWS."""
 
     name: KindName
     component: Component
@@ -56,7 +57,12 @@ class Kind(Protocol):
         """Return whether somebody used a resource between two moments; None if that cannot be known."""
 
     def stop(self, resource: Resource, why: str) -> bool:
-        """Begin to stop a resource. Return False if it did not run any more. Idempotent."""
+        """Begin to stop a resource, or delete it. Return False if it did not run any more. Idempotent.
+
+        Args:
+            resource: the resource.
+            why: the reason. For an endpoint, it is recorded in the model's history.
+        """
 
 
 def is_busy(
@@ -66,7 +72,9 @@ def is_busy(
     times: tuple[dt.datetime, dt.datetime],
     cpu_percent: float,
 ) -> bool | None:
-    """Return whether CPUUtilization was at least `cpu_percent`; None if CloudWatch lacks the values of an hour or more.
+    """Return whether CPUUtilization was at least `cpu_percent` at any time; None if that is not known.
+
+    It is not known if no value was as large, and CloudWatch has no value for an hour or more.
 
     Args:
         cloudwatch: boto3 client of CloudWatch.

@@ -1,4 +1,7 @@
-"""Name the kinds of resources that a sweep checks. Uses only the standard library, because Airflow imports it."""
+"""Define the names of the kinds of resources that a sweep checks.
+
+Uses only the standard library, because Airflow imports it.
+"""
 
 from typing import Literal, get_args
 

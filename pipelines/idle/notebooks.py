@@ -17,7 +17,7 @@ NAMESPACE, DIMENSION = "/aws/sagemaker/NotebookInstances", "NotebookInstanceName
 FREE_TYPE = "system"
 """Instance type of Studio apps that run on instances of AWS and cost nothing."""
 GONE_TEXTS = ("RecordNotFound", "does not exist", "Unable to transition", "ResourceNotFound")
-"""Texts of the errors about a notebook instance or app that was stopped or deleted by somebody else."""
+"""Parts of the messages of errors about a notebook instance or app that was stopped or deleted by somebody else."""
 
 
 class NotebookKind:
@@ -54,7 +54,7 @@ class NotebookKind:
         return Resource(name, arn, instances, notebook["LastModifiedTime"], read_tags(self.sagemaker, arn), notebook)
 
     def is_used(self, resource: Resource, begin: dt.datetime, now: dt.datetime) -> bool | None:
-        """Return whether the CPU reached the limit; None if CloudWatch lacks the values of an hour or more."""
+        """Return whether the CPU reached the limit; None if it did not, but values of an hour or more are missing."""
         return is_busy(self.cloudwatch, NAMESPACE, (DIMENSION, resource.name), (begin, now), self.cpu_percent)
 
     def stop(self, resource: Resource, why: str) -> bool:
@@ -63,7 +63,7 @@ class NotebookKind:
 
 
 class AppKind:
-    """Lists, checks and deletes Studio apps. SageMaker records when a person used an app last.
+    """Lists, checks and deletes Studio apps. An app is in use if SageMaker recorded activity of a person.
 
     Args:
         sagemaker: boto3 client of SageMaker.
@@ -76,7 +76,7 @@ class AppKind:
         self.sagemaker = sagemaker
 
     def list_names(self) -> list[str]:
-        """Return a name of each app that is InService, sorted: DOMAIN/user/USER/TYPE/NAME or DOMAIN/space/..."""
+        """Return DOMAIN/user/USER/TYPE/NAME or DOMAIN/space/SPACE/TYPE/NAME of each app that is InService, sorted."""
         pages = self.sagemaker.get_paginator("list_apps").paginate()
         apps = [app for page in pages for app in page["Apps"] if app["Status"] == "InService"]
         return sorted(_format_app(app) for app in apps)
@@ -96,7 +96,7 @@ class AppKind:
         return Resource(name, arn, instances, app["CreationTime"], read_tags(self.sagemaker, arn), app)
 
     def is_used(self, resource: Resource, begin: dt.datetime, now: dt.datetime) -> bool | None:
-        """Return whether a person used an app; None if SageMaker does not report when it was last used."""
+        """Return whether a person used an app since `begin`; None if SageMaker does not report the last activity."""
         used_at = resource.description.get("LastUserActivityTimestamp")
         return None if used_at is None else bool(used_at >= begin)
 
@@ -106,12 +106,13 @@ class AppKind:
 
 
 def _format_app(app: dict[str, Any]) -> str:
-    """Return the name of an app, from which `_parse_app` gets the fields of requests to SageMaker."""
+    """Return the name of an app, such as d-1/user/ana/JupyterLab/lab."""
     owner = ("space", app["SpaceName"]) if app.get("SpaceName") else ("user", app["UserProfileName"])
     return "/".join((app["DomainId"], *owner, app["AppType"], app["AppName"]))
 
 
 def _parse_app(name: str) -> dict[str, str]:
+    """Return the fields that identify an app in a request to SageMaker."""
     domain, owner, owner_name, app_type, app_name = name.split("/")
     owner_field = "SpaceName" if owner == "space" else "UserProfileName"
     return {"DomainId": domain, owner_field: owner_name, "AppType": app_type, "AppName": app_name}
@@ -122,7 +123,7 @@ def _is_gone(error: ClientError) -> bool:
 
 
 def _request_stop(operation: Any, **request: str) -> bool:
-    """Call an operation that stops a resource. Return False if somebody else has stopped it."""
+    """Request that a resource is stopped or deleted. Return False if somebody else has done so."""
     try:
         operation(**request)
     except ClientError as error:

@@ -23,19 +23,19 @@ UseState = Literal["used", "idle", "unknown"]
 """Whether a resource is used; unknown: CloudWatch or SageMaker does not say."""
 Outcome = Literal["idle", "exempt", "unknown", "stopped", "used_again", "gone"]
 """idle: only listed. exempt: idle, but it stays: it has the tag leeway:keep, or is an endpoint that Leeway did not
-create. unknown: its use is not known, so it is never stopped. used_again: it was used between the check and the stop.
-gone: somebody else stopped it meanwhile."""
+create. unknown: its use is not known, so it is not stopped. used_again: at a second check, right before the stop, it
+was used, had changed, or its use was not known. gone: somebody else stopped it meanwhile."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A resource that nobody uses, or whose use is not known."""
+    """A resource that was not used at the first check, or whose use was not known."""
 
     kind: KindName
     name: str
     outcome: Outcome
     usd_month: float | None
-    """Cost of a full month at the on-demand price, US dollars; None if no price is known."""
+    """Cost of a full month at the on-demand price, US dollars; None if a price or the instances are not known."""
 
     @property
     def label(self) -> str:
@@ -59,7 +59,7 @@ def sweep(
 
     Before a resource is stopped, it is checked again: one that was used or changed in the meantime is not stopped. If
     AWS refuses a request for one resource, the sweep continues with the others. If AWS does not answer, the sweep ends.
-    In both cases the error is raised at the end, and says what was stopped.
+    In both cases an error is raised at the end, which says what was stopped.
 
     Args:
         kinds: the kinds of resources.
@@ -69,8 +69,8 @@ def sweep(
         clock: function that returns the present, UTC.
 
     Raises:
-        InvalidError: AWS denies a request. A retry cannot help.
-        ServiceError: AWS does not answer. A retry can help.
+        InvalidError: AWS denies a request, or an endpoint cannot be deleted now. A retry cannot help.
+        RetryableError: AWS or the lake does not answer. A retry can help.
     """
     findings: list[Finding] = []
     errors: list[LeewayError] = []
@@ -117,7 +117,7 @@ def _examine(
     region: str,
     clock: Callable[[], dt.datetime],
 ) -> Finding | None:
-    """Report a resource that is not used, and stop it if that is allowed; None if it is used, or has stopped."""
+    """Stop a resource that is not used, if that is allowed, and report it; None if it is used, or has stopped."""
     resource = kind.find(name)
     if resource is None:
         return None
@@ -129,7 +129,7 @@ def _examine(
 
 
 def find_use_state(kind: Kind, resource: Resource, idle_time: dt.timedelta, now: dt.datetime) -> UseState:
-    """Find out whether a resource was used, or changed, during `idle_time` before `now`."""
+    """Find out whether a resource was used during `idle_time` before `now`. A change counts as a use."""
     begin = now - idle_time
     if resource.changed_at >= begin:
         return "used"

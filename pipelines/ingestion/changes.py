@@ -1,6 +1,6 @@
-"""Read the changed rows of a source without partitions, and merge them by key into the partitions of their days.
+"""Read the new and changed rows of a source by cursor, and merge them by key into the staging partitions of their days.
 
-The changed rows are in a file until they are merged, so memory use does not grow with their number.
+The changed rows are in a temporary file until they are merged, so memory use does not grow with their number.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ SELECT *, hash({key}) AS {key_hash} FROM (
 
 @dataclass
 class ChangedRows:
-    """A file with the rows that were read, in the order of the cursor."""
+    """A file with the new and changed rows of a source, in the order of the cursor."""
 
     path: Path
     """The file, in Parquet."""
@@ -71,7 +71,7 @@ class ChangedRows:
             self.largest_cursor.isoformat() if hasattr(self.largest_cursor, "isoformat") else self.largest_cursor
         )
 
-    def count_batch(self, batch: pa.RecordBatch, cursor: str) -> None:
+    def add_batch(self, batch: pa.RecordBatch, cursor: str) -> None:
         """Update the number of rows, the days and the largest cursor by a batch that is written to the file."""
         if batch.num_rows:
             largest_cursor = pc.max(batch[cursor]).as_py()
@@ -95,7 +95,8 @@ def read_changes(
         table_schema: columns of the table that the rows are written to; None if there is no table yet.
 
     Raises:
-        DataError: a column of the table is missing, or a row has no day or no cursor. A retry cannot help.
+        DataError: `date`, the cursor or a column of the table is missing; a row has no day or no cursor; or `date` is
+            not a date32. A retry cannot help.
     """
     reader = source.read_changes(since)
     _check_columns(reader.schema.names, source.cursor, table_schema, title)
@@ -113,14 +114,16 @@ def read_changes(
 def merge_changes(
     lake: Lake, dataset: Dataset, changed_rows: ChangedRows, day: dt.date, *, has_partition: bool
 ) -> Iterator[pa.RecordBatchReader]:
-    """Yield the rows that a staging partition has after the changes: the newest row of each key, sorted by key.
+    """Yield the rows that a staging partition has after the changes, sorted by key.
+
+    These are the newest changed row of each key that changed, and the lake's rows of all other keys.
 
     Args:
         lake: the lake of the partition.
         dataset: the dataset of the partition.
         changed_rows: changed rows of this day and of other days.
         day: the partition.
-        has_partition: whether the lake has rows of the day.
+        has_partition: whether the staging table has rows of the day.
     """
     key = [quote_identifier(name) for name in dataset.key]
     query = _SORT_QUERY.format(
@@ -144,10 +147,11 @@ def merge_changes(
 
 
 def _keep_newest_rows(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Yield the changed row with the largest number for each key that changed; for other keys, the lake's rows.
+    """Yield the changed row with the largest `NUMBER` for each key that changed; for other keys, the lake's rows.
 
     Args:
-        batches: rows with the columns `KEY_HASH` and `NUMBER`, sorted by the key, and by descending number.
+        batches: rows with the columns `KEY_HASH` and `NUMBER`, sorted by the key, and by descending `NUMBER` with nulls
+            last.
         schema: columns of the rows that are yielded.
     """
     last_hash, is_key_changed = None, False
@@ -176,10 +180,10 @@ def _check_columns(columns: list[str], cursor: str, table_schema: pa.Schema | No
 def _check_batches(
     batches: Iterable[pa.RecordBatch], cursor: str, title: str, changed_rows: ChangedRows
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the batches, each checked and counted."""
+    """Yield the batches; check each of them, and update `changed_rows` by it."""
     for batch in batches:
         _check_batch(batch, cursor, title)
-        changed_rows.count_batch(batch, cursor)
+        changed_rows.add_batch(batch, cursor)
         yield batch
 
 

@@ -1,4 +1,4 @@
-"""Read the rows of lost staging partitions again from the source of their dataset, and write them as data files."""
+"""Read the rows of staging partitions whose data files are lost from the source again, and write them as data files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pipelines.partitions import Partition
 
 
 class IngestionRowSource(DatasetRowSource):
-    """Read lost staging partitions again from the sources of their datasets.
+    """Creates the rows of lost staging partitions again, from the sources of their datasets, to repair the lake.
 
     A source that is read by cursor has no partitions, so all rows of the source are read, once for all lost partitions.
 
@@ -35,11 +35,11 @@ class IngestionRowSource(DatasetRowSource):
         self._stack, self._changed_rows = ExitStack(), dict[str, changes.ChangedRows]()
 
     def __enter__(self) -> Self:
-        """Return this row source. The rows that it read are removed when the block ends."""
+        """Return this row source. The temporary files with rows of the sources are removed when the block ends."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Remove the rows that were read."""
+        """Remove the temporary files."""
         self._stack.close()
 
     def _write_rows(self, dataset: Dataset, table: str, partition: Partition, folder: Path) -> Sequence[Path]:

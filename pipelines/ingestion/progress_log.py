@@ -16,12 +16,12 @@ INTERVAL_S = 5.0
 def log_progress(
     batches: Iterable[pa.RecordBatch], title: str, interval_s: float = INTERVAL_S
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the batches unchanged; log every `interval_s` seconds how many rows were read.
+    """Yield the batches unchanged; log how many rows were read, at most every `interval_s` seconds.
 
     Args:
         batches: batches to yield; read once.
         title: name of what is read, for the log.
-        interval_s: seconds between two lines of the log.
+        interval_s: shortest time between two lines of the log, seconds.
     """
     rows, logged_at = 0, time.monotonic()
     for batch in batches:

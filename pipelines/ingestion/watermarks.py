@@ -1,6 +1,7 @@
 """Store the watermark of each dataset: the largest cursor that was read from its source. One file for each dataset.
 
-Only a sync outside of Airflow uses these files; Airflow stores its watermarks itself.
+Only a sync outside of Airflow uses these files. In Airflow, the state store of the asset has the watermark. Every sync
+uses the lock file.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from pipelines.system.locks import hold_lock
 
 
 def read_watermark(dataset: str) -> str | None:
-    """Return the watermark of a dataset; None if the dataset was never synced.
+    """Return the stored watermark of a dataset; None if there is none.
 
     Raises:
         DataError: the file does not hold a watermark. A retry cannot help.

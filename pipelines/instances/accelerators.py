@@ -1,4 +1,7 @@
-"""List the GPUs and AWS's own accelerators with their peaks, from the data sheets of their makers. Needs no library."""
+"""List the GPUs and AWS's own accelerators with their peak FLOP/s and bandwidths, from their makers' data sheets.
+
+Needs no library.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from dataclasses import dataclass
 
 NVIDIA = "data sheet of NVIDIA, dense (without sparsity)"
 NEURON = "AWS Neuron documentation, architecture of the chip"
-"""Sources of the figures."""
+"""Sources of the figures in `ACCELERATORS`."""
 
 
 @dataclass(frozen=True)
@@ -54,10 +57,10 @@ ACCELERATORS = {
     "Inferentia2": Accelerator(190e12, 820, fp32_flops=47.5e12, is_neuron=True, source=NEURON),
     "Inferentia": Accelerator(64e12, 50, is_neuron=True, source=NEURON),
 }
-"""Maps the name of each GPU, as EC2 describes it, to its figures. A longer name comes before a name that it contains
-(H100 PCIe, H100), because `find_peak_flops` returns the first match."""
+"""Maps the name of each accelerator, as EC2 describes it, to its figures. A longer name comes before a name that it
+contains (H100 PCIe, H100), because `find_peak_flops` returns the first match."""
 PEAK_FLOPS = {name: accelerator.flops for name, accelerator in ACCELERATORS.items() if accelerator.flops}
-"""Maps the name of each accelerator whose peak is known to the peak."""
+"""Maps the name of each accelerator to `flops`, if these are known."""
 UNKNOWN_ACCELERATOR = Accelerator(has_bf16=None, source="not known")
 """Figures of an accelerator that is not in the table."""
 

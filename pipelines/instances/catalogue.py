@@ -72,12 +72,15 @@ class Instance:
 
     @property
     def device(self) -> Accelerator | None:
-        """Figures of one accelerator; None if the instance has none."""
+        """Figures of one accelerator; None if the instance has none, or if that is not known."""
         return ACCELERATORS.get(self.accelerator, UNKNOWN_ACCELERATOR) if self.accelerator else None
 
     @property
     def link_gb_s(self) -> float | None:
-        """Bandwidth of NVLink between the GPUs of the instance, GB/s; None without NVLink, or if it is not known."""
+        """Bandwidth of NVLink or NeuronLink between accelerators of the instance, both directions together, GB/s.
+
+        None if there is no such link, or if that is not known.
+        """
         return self.device.link_gb_s if self.device and (self.accelerators or 0) > 1 else None
 
     @property
@@ -87,12 +90,12 @@ class Instance:
 
     @property
     def is_burstable(self) -> bool:
-        """Whether its processor is slowed down after some minutes of full load, as that of t3 is."""
+        """Whether its CPU is slowed down after some minutes of full load, as that of t3 is."""
         return re.fullmatch(r"t\d\w*", self.family) is not None
 
     @property
     def is_known(self) -> bool:
-        """Whether the table has the size of the instance."""
+        """Whether the table has the vCPUs and the memory of the instance type."""
         return self.vcpus is not None and self.memory_gib is not None
 
     def describe(self) -> str:
@@ -107,7 +110,7 @@ class Instance:
 
 @dataclass(frozen=True)
 class Size:
-    """The size of an instance type that is known.
+    """The size of an instance type whose vCPUs and memory are known.
 
     Attributes:
         family: family, such as g5.
@@ -170,7 +173,7 @@ def list_instances(use: InstanceUse | None = None, patterns: Sequence[str] = ())
     """List the instance types that are not retired, sorted by name.
 
     Args:
-        use: only types that SageMaker has for this use.
+        use: only types that SageMaker offers for this use; None: for any.
         patterns: only types that one of these patterns matches, such as ml.g5.*; all types if it is empty.
 
     Raises:
@@ -197,12 +200,12 @@ def read_date() -> dt.date:
 
 
 def read_sources() -> list[str]:
-    """Return the sources of the table."""
+    """Return the sources of the table's figures."""
     return list(_read_table()["sources"])
 
 
 def _refuse_pattern(pattern: str) -> None:
-    """Raise the error about a pattern that matches no type."""
+    """Raise the error about a pattern that matches no type, or only retired types."""
     retired_types = [name for name in RETIRED if fnmatchcase(name, pattern)]
     find_instance(retired_types[0] if retired_types else pattern)
 

@@ -1,6 +1,6 @@
 """Run expressions with DuckDB in this process, in bounded memory. DuckDB spills to LEEWAY_HOME.
 
-A window is computed in parts of some days each, if this gives the same rows as computing all days together.
+A range of days is computed in parts of some days each, if this gives the same rows as computing all days together.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pipelines.system.duckdb_session import connect, create_view, replace_view
 from pipelines.window import Days
 
 ROWS = "window_rows"
-"""Name of the view of the rows that are computed together."""
+"""Name of the view of the rows: first those of all files, later those of the files of one part."""
 
 
 @contextmanager

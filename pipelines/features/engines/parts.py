@@ -1,6 +1,6 @@
-"""Split a window into parts of a few days each.
+"""Split the files of a range of days into parts of a few days each.
 
-If an expression gives the same rows for the parts as for the whole window, it is computed for one part at a time. The
+If an expression gives the same rows for the parts as for all days together, it is computed for one part at a time. The
 sort and the SQL window functions of a part fit in memory, so less is spilled to disk.
 """
 
@@ -18,7 +18,7 @@ from pipelines.window import Days
 
 DATE_COLUMN = "date"
 PART_ROWS = 512 * 1024
-"""A part with at least this many rows is complete. The next part begins with a later day."""
+"""If a part has at least this many rows, a file whose days are all later begins the next part."""
 ROW_BY_ROW = (ops.DatabaseTable, ops.Project, ops.Filter, ops.Sort, ops.DropColumns)
 """Relations that make each row from one input row. Only window functions in them may read other rows."""
 
@@ -59,7 +59,7 @@ def list_files_by_day(paths: Sequence[str]) -> list[File]:
 
 
 def _describe_file(path: str) -> File:
-    """Read the number of rows of a file, and their first and last day from the file's statistics."""
+    """Read the number of rows of a file, and their first and last day, from the file's metadata."""
     metadata = pq.read_metadata(path)
     groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
     columns = [group.column(index) for group in groups for index in range(group.num_columns)]

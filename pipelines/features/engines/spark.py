@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ROWS = "window_rows"
-"""Name of the view of the files."""
+"""Name of the view of the rows of all files."""
 OLDEST_JAVA = 17
 """Oldest version of Java that Spark 4.0 runs on."""
 HEAP_SIZE = "2g"
@@ -53,7 +53,7 @@ def open_engine(paths: Sequence[str], schema: pa.Schema) -> Iterator[RunExpressi
         def run(expression: Callable[[ibis.Table], ibis.Table], days: Days | None) -> Iterator[pa.RecordBatch]:
             result_folder = folder / f"out-{next(result_numbers)}"
             with _translate_errors():
-                # The result is sorted as a whole, so its part files are in the order of their names.
+                # If the expression sorts its rows, the part files are sorted, too, in the order of their names.
                 query = ibis.to_sql(expression(filter_days(rows, days)), dialect="pyspark")
                 session.sql(query).write.parquet(str(result_folder))
             for part_file in sorted(result_folder.glob("part-*.parquet")):
@@ -131,9 +131,10 @@ def _translate_errors() -> Iterator[None]:
     """Translate errors of Spark that the block raises into Leeway's errors.
 
     Raises:
-        DataError: a value does not fit its type, or a file is damaged. A retry cannot help.
+        DataError: Spark failed for another reason: a value does not fit its type, or a file is damaged. A retry cannot
+            help.
         StorageError: the disk is full. A retry can help.
-        ServiceError: Spark's JVM has ended, for example because it was out of memory. A retry can help.
+        ServiceError: Spark's JVM has ended, or has no memory left. A retry can help.
     """
     from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
     from pyspark.errors import PySparkException

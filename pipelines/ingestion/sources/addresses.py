@@ -17,8 +17,8 @@ SECRET_NAMES = re.compile(
 def redact(url: str) -> str:
     """Return the address without the parts that can hold secrets.
 
-    User and password are removed from every address. The query and the fragment are removed from an HTTP address; from
-    other addresses the query is removed only if it has a parameter with the name of a secret.
+    User and password are removed from every URL. The query and the fragment are removed from an HTTP address; from
+    other URLs the query is removed only if it has a parameter with the name of a secret. `?...` stands for the query.
     """
     scheme, separator, remainder = url.partition("://")
     if not separator:
@@ -37,7 +37,7 @@ def is_http(address: str) -> bool:
 
 
 def has_secret(address: str) -> bool:
-    """Return whether the address holds a password or a token, or a parameter with the name of a secret."""
+    """Return whether the address holds a password, a parameter with the name of a secret or, for HTTP, a user."""
     if "://" not in address:
         return False
     authority, separator, _ = address.partition("://")[2].partition("/")[0].rpartition("@")

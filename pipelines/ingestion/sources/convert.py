@@ -57,7 +57,7 @@ def convert_column(array: pa.Array, data_type: pa.DataType, zone: Zone, name: st
     """Return the array in another type.
 
     Raises:
-        DataError: a value does not fit. A retry cannot help.
+        DataError: a value, or the type of the array, does not fit. A retry cannot help.
     """
     try:
         return _convert(array, data_type, zone)
@@ -79,6 +79,8 @@ def build_array(
 ) -> pa.Array:
     """Build an array of Python values; infer its type if `data_type` is None.
 
+    Objects and lists become JSON texts if the type is inferred or is text.
+
     Raises:
         DataError: a value does not fit, or no single type fits all values. A retry cannot help.
     """
@@ -97,7 +99,7 @@ def build_array(
 
 
 def to_days(array: pa.Array, name: str, position: Position) -> pa.Array:
-    """Return the day of each value: a date unchanged, or a timestamp's day in UTC.
+    """Return the day of each value. A timestamp with a time zone gives its day in UTC; one without gives its own day.
 
     Raises:
         DataError: a value is missing, or has no day: its row would belong to no partition. A retry cannot help.
@@ -136,7 +138,7 @@ def add_day_column(batch: pa.RecordBatch, day: Any, name: str, position: Positio
 
 
 def parse_cursor(text: str, data_type: pa.DataType, origin: str) -> pa.Scalar:
-    """Parse the text of a cursor into a value of its type.
+    """Convert a watermark, which is a text, to the type of the cursor.
 
     Raises:
         SpecError: the text does not fit the type. A retry cannot help.
@@ -166,7 +168,7 @@ def _convert(array: pa.Array, data_type: pa.DataType, zone: Zone) -> pa.Array:
 
 
 def _find_first_bad_value(array: pa.Array, data_type: pa.DataType, zone: Zone) -> int:
-    """Return the index of the first value that cannot be converted, by bisection."""
+    """Find the index of the first value that cannot be converted, by bisection."""
     low, high = 0, len(array)
     while high - low > 1:
         middle = (low + high) // 2
@@ -181,7 +183,7 @@ def _find_first_bad_value(array: pa.Array, data_type: pa.DataType, zone: Zone) -
 def _build_value_by_value(
     values: Sequence[Any], data_type: pa.DataType | None, zone: Zone, name: str, position: Position
 ) -> pa.Array:
-    """Build an array of values whose Python types differ; refuse the first value that does not fit."""
+    """Build an array of values of which pyarrow cannot build one; refuse the first value that does not fit."""
     arrays: list[pa.Array] = []
     for index, value in enumerate(values):
         try:

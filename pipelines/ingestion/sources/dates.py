@@ -15,7 +15,7 @@ FORMATS: dict[Unit, str] = {"hour": "%Y-%m-%dT%H", "day": "%Y-%m-%d", "month": "
 
 
 def fill_date(pattern: str, partition: Partition) -> str:
-    """Replace every placeholder in the pattern by the partition."""
+    """Replace every placeholder in the pattern by the start of the partition, in the placeholder's format."""
     hour = partition.hour if isinstance(partition, Hour) else 0
     start, default_format = dt.datetime.combine(get_date(partition), dt.time(hour)), FORMATS[get_unit(partition)]
     return DATE_PLACEHOLDER.sub(lambda match: start.strftime(match[1] or default_format), pattern)

@@ -11,6 +11,7 @@ import pyarrow as pa
 from pipelines.errors import DataError
 
 Extra = Literal["take", "ignore"]
+"""What to do with columns that are not declared: read them, too, or ignore them."""
 
 
 @dataclass(frozen=True)
@@ -67,8 +68,8 @@ def check_columns(origin: str, required_names: Sequence[str], names: Sequence[st
 
 
 def is_read_as_text(data_type: pa.DataType) -> bool:
-    """Return whether values of the type are read as text and converted later.
+    """Return whether values of the type are read as text and converted later, by the module `convert`.
 
-    So the module `convert` can refuse timestamps that pyarrow's readers of files would accept.
+    `convert` refuses some timestamps that pyarrow's readers of files would accept.
     """
     return bool(pa.types.is_timestamp(data_type))

@@ -18,7 +18,7 @@ from pipelines.window import Unit
 def add_partition_columns(
     batch: pa.RecordBatch, partition: Partition, name: str, position: Position, unit: Unit = "day", timezone: str = ""
 ) -> pa.RecordBatch:
-    """Return the batch with the column `date`. If partitions are hours, also add the column `hour`.
+    """Return the batch with the column `date` and, if partitions are hours, the column `hour`.
 
     Args:
         batch: rows of a source.
@@ -29,8 +29,8 @@ def add_partition_columns(
         timezone: time zone in which the days of the column's timestamps begin; empty: UTC.
 
     Raises:
-        DataError: a row has no day, hour or month, or another column of the batch is already called `date` or `hour`. A
-            retry cannot help.
+        DataError: a row has no day, hour or month; another column of the batch is already called `date` or `hour`; or
+            partitions are months, and a value of the column `date` is not the first day of one. A retry cannot help.
     """
     if name:
         columns = compute_columns(batch[name], name, position, unit, timezone)

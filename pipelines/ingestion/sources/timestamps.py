@@ -21,7 +21,7 @@ Ambiguous = Literal["refuse", "earliest", "latest"]
 
 @dataclass(frozen=True)
 class Zone:
-    """Rules for converting texts to times: the time zone of times without an offset, and formats other than ISO 8601.
+    """Rules for converting values to times in UTC: the time zone of times without an offset, and the formats of texts.
 
     Args:
         name: name of the time zone in the IANA database; empty if every timestamp must have an offset.
@@ -64,18 +64,19 @@ def to_utc(array: pa.Array, zone: Zone) -> pa.Array:
         pyarrow.ArrowException: a value is not a time.
     """
     if pa.types.is_timestamp(array.type):
-        return array.cast(UTC) if array.type.tz else _localize(array.cast(pa.timestamp("us")), zone)
+        return array.cast(UTC) if array.type.tz else _convert_local_times(array.cast(pa.timestamp("us")), zone)
     if not (pa.types.is_string(array.type) or pa.types.is_null(array.type)):
         raise pa.ArrowInvalid("neither text nor a timestamp")
     text = array.cast(pa.string())
     if zone.formats:
         times = parse_texts(text, zone.formats)
         other_texts = pc.if_else(times.is_valid(), pa.scalar(None, pa.string()), text)
-        return pc.coalesce(_localize(times, zone), to_utc(other_texts, replace(zone, formats=())))
+        return pc.coalesce(_convert_local_times(times, zone), to_utc(other_texts, replace(zone, formats=())))
     has_offset = pc.fill_null(pc.match_substring_regex(text, OFFSET_PATTERN), False)
     null = pa.scalar(None, pa.string())
-    with_offset = pc.if_else(has_offset, text, null).cast(UTC)
-    return pc.coalesce(with_offset, _localize(pc.if_else(has_offset, null, text).cast(pa.timestamp("us")), zone))
+    times_with_offset = pc.if_else(has_offset, text, null).cast(UTC)
+    local_times = pc.if_else(has_offset, null, text).cast(pa.timestamp("us"))
+    return pc.coalesce(times_with_offset, _convert_local_times(local_times, zone))
 
 
 def parse_texts(text: pa.Array, formats: Sequence[str]) -> pa.Array:
@@ -84,18 +85,18 @@ def parse_texts(text: pa.Array, formats: Sequence[str]) -> pa.Array:
     return pc.coalesce(*times)
 
 
-def _localize(naive: pa.Array, zone: Zone) -> pa.Array:
+def _convert_local_times(local_times: pa.Array, zone: Zone) -> pa.Array:
     """Convert local times of the zone to UTC."""
-    if naive.null_count == len(naive):
-        return naive.cast(UTC)
+    if local_times.null_count == len(local_times):
+        return local_times.cast(UTC)
     if not zone.name:
-        index = pc.index(naive.is_valid(), True).as_py()
+        index = pc.index(local_times.is_valid(), True).as_py()
         raise BadValueError(index, "has no time zone", "Set timezone= to the time zone of the source's clocks.")
     earliest_time, latest_time = (
-        pc.assume_timezone(naive, zone.name, ambiguous=choice, nonexistent="earliest")
+        pc.assume_timezone(local_times, zone.name, ambiguous=choice, nonexistent="earliest")
         for choice in ("earliest", "latest")
     )
-    is_skipped = pc.not_equal(pc.local_timestamp(earliest_time), naive)
+    is_skipped = pc.not_equal(pc.local_timestamp(earliest_time), local_times)
     _refuse_bad_values(is_skipped, f"is not on the clocks of {zone.name} (DST gap)")
     if zone.ambiguous == "refuse":
         hint = 'Set ambiguous="earliest" or "latest".'

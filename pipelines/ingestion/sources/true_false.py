@@ -1,4 +1,4 @@
-"""Convert a text column of a source, which has two values, to true and false (TrueFalse)."""
+"""Convert a text column with two values, in the rows of a source, to true and false (TrueFalse)."""
 
 from __future__ import annotations
 
@@ -56,11 +56,11 @@ class TrueFalse:
             yield replace(self, source=source)
 
     def read(self, partition: Any) -> pa.RecordBatchReader:
-        """Read the rows of one partition. Raises the errors of the other source as well.
+        """Read the rows of one partition, with the column as booleans.
 
         Raises:
-            DataError: the column is missing, or has a third text. Raised here or while the returned reader is read. A
-                retry cannot help.
+            DataError: the column is missing, or has another text. Raised here or while the returned reader is read. A
+                retry cannot help. The errors of the other source are raised as well.
         """
         reader = self.source.read(partition)
         index = reader.schema.get_field_index(self.column)

@@ -1,4 +1,4 @@
-"""Query the data files of a table one by one, and cache the results: a data file never changes.
+"""Query the data files of a table, and cache the results of each file: a data file never changes.
 
 This suits tables with thousands of small files, of which a few are new at each call.
 """
@@ -27,17 +27,18 @@ from pipelines.system.temporary_folders import make_temporary_folder
 
 LAST_DAY = dt.date(9999, 12, 31)
 BATCH_FILES = 1_000
-"""Number of files that one query reads."""
+"""Largest number of files that one query reads."""
 Record = dict[str, Any]
+"""A row of a query's result, without `filename`."""
 
 
 @dataclass(frozen=True)
 class FileQuery:
-    """A query about data files."""
+    """A query over data files whose result can be divided by file."""
 
     sql: str
-    """Selects from the view `files`, which has the rows of some files and the column `filename`. Its result has a
-    column `filename`, too, and each of its rows is about one file."""
+    """Selects from `files`, which has the rows of some files and the column `filename`. The result must have a column
+    `filename`, too, and each row of the result must depend on the rows of this file only."""
     columns: Sequence[str]
     """Columns of the table that the query needs. Where the files lack one, it is null."""
 
@@ -56,7 +57,9 @@ class FileRecords:
         """Maps the location of each file to its records."""
 
     def read(self, table: Table, first: dt.date) -> list[Record]:
-        """Return the records of all files whose `date` is `first` or later. Only files that are new are read.
+        """Return the records of all files whose `date` is `first` or later. Only new files are read.
+
+        If another engine deleted rows by delete files, nothing is cached, and all files are read.
 
         Raises:
             DataError: a file is damaged or missing. A retry cannot help.

@@ -1,4 +1,4 @@
-"""Define a lake that reads each table once, for readers that need the same rows for many models."""
+"""Define a lake that caches what it reads, for readers that need the same rows for many models."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class _Result:
 class CachedLake(Lake):
     """A lake that caches what it read of a table, until `refresh` finds that the table has changed.
 
-    The error of a read is cached, too, until the next `refresh`: a lake that does not answer is not read once for each
-    model. Only the methods that are defined here use the cache. Do not change a table through this object.
+    The error of a read is cached, too, until the next `refresh`, so that a lake that does not answer is not read again
+    for each model. Only the methods that are defined here use the cache. Do not change a table through this object.
     """
 
     def __init__(self, catalog: Catalog) -> None:
@@ -86,7 +86,10 @@ class CachedLake(Lake):
         return value
 
     def get_month_table(self, name: str, schema: pa.Schema, **options: bool) -> MonthTable:
-        """Return a table by month whose rows are read once; every condition selects from these rows, in memory."""
+        """Return a table by month whose rows are read once; filters select from these rows, in memory.
+
+        The options have no effect.
+        """
         return _CachedMonthTable(self, name, schema)
 
     def read_rows(self, name: str, row_filter: BooleanExpression) -> pa.Table | None:
@@ -100,7 +103,7 @@ class CachedLake(Lake):
         return self.get_or_read(name, "schema", lambda: super(CachedLake, self).read_schema(name))
 
     def count_rows_by_partition(self, name: str, unit: Unit) -> dict[Partition, int]:
-        """Return the row count of every partition that has rows; empty if there is no such table."""
+        """Return the row count of every partition, of this unit, that has rows; empty if there is no such table."""
         return self.get_or_read(name, ("partitions", unit), lambda: self._count_rows(name, unit))
 
     def count_rows_of_partitions(
@@ -115,11 +118,11 @@ class CachedLake(Lake):
     def read_file_records(self, name: str, query: FileQuery, first: dt.date) -> list[Record]:
         """Return the results of a query for each data file whose `date` is `first` or later.
 
-        Only files that are new since the last call are read, even if the table has changed.
+        If the table has changed, only new files are read, unless another engine deleted rows by delete files.
 
         Args:
             name: name of the table. If there is no such table, there are no results.
-            query: the query; always the same one for a table.
+            query: the query. It must be the same one at each call for this table.
             first: first day.
         """
         return self.get_or_read(name, ("records", first), lambda: self._read_file_records(name, query, first))
@@ -153,7 +156,7 @@ class _CachedMonthTable(MonthTable):
         self._lake = lake
 
     def read(self, row_filter: BooleanExpression | None = None, columns: Sequence[str] = ALL_COLUMNS) -> pa.Table:
-        """Return the rows that match; no rows if there is no such table."""
+        """Return the rows that match `row_filter`; no rows if there is no such table."""
         rows: pa.Table = self._lake.get_or_read(self.name, "month table", super().read)
         if row_filter is not None and rows.num_rows:
             rows = rows.filter(
@@ -162,7 +165,7 @@ class _CachedMonthTable(MonthTable):
         return rows if tuple(columns) == ALL_COLUMNS else rows.select(list(columns))
 
     def _bind(self, row_filter: BooleanExpression) -> Any:
-        """Return pyarrow's form of a condition."""
+        """Convert an Iceberg filter to one of pyarrow."""
         table = find_table(self.catalog, self.name)
         assert table is not None  # the table has rows, so it exists
         return expression_to_pyarrow(bind(table.schema(), row_filter, case_sensitive=True))

@@ -1,4 +1,4 @@
-"""Read which version of each table is the current one."""
+"""Read the location of the current metadata of each table, to find out which tables have changed."""
 
 from __future__ import annotations
 

@@ -28,15 +28,15 @@ class FileEntry:
     partition: Mapping[str, Any]
     """Maps each column by which the table is partitioned to its value; `date` is a date."""
     rows: int
-    """Number of rows that were written; another engine may have deleted some of them by a delete file."""
+    """Number of rows in the file; another engine may have deleted some of them by a delete file."""
 
 
 class ManifestReader:
-    """Reads the manifests of one table."""
+    """Reads the manifests of one table, and caches those of the last call."""
 
     def __init__(self) -> None:
         self._entries: dict[str, tuple[FileEntry, ...]] = {}
-        """Maps the path of each manifest to its files."""
+        """Maps the path of each manifest file to its data files."""
 
     def list_files(self, table: Table, first: dt.date = dt.date.min) -> list[FileEntry]:
         """List the data files of the table's current snapshot whose `date` is `first` or later, oldest manifest first.

@@ -30,8 +30,8 @@ TRANSIENT_STATES = re.compile(r"08|25P0[34]|40|53|55P03|57|58")
 REFUSED_MESSAGES = re.compile(
     r"authentication failed|does not exist|no pg_hba.conf entry|no password supplied|not permitted"
 )
-"""Messages of PostgreSQL when it refuses a connection and a retry cannot help; these errors of psycopg 3.3 have no
-SQLSTATE."""
+"""Messages of PostgreSQL when it refuses a connection and a retry cannot help; psycopg 3.3 gives most of these errors
+without a SQLSTATE."""
 BUSY_MESSAGES = re.compile(r"locked|disk I/O error|busy")
 """SQLite's messages for transient errors."""
 
@@ -40,7 +40,7 @@ def parse_url(url: str, url_env: str) -> URL:
     """Parse the URL of a database.
 
     Args:
-        url: the URL; empty if the environment variable holds it.
+        url: the URL; empty if the environment variable `url_env` holds it.
         url_env: name of the environment variable.
 
     Raises:
@@ -70,16 +70,16 @@ def describe_url(url: URL) -> str:
 
 @contextmanager
 def connect(url: URL, origin: str, timezone: str) -> Iterator[Connection]:
-    """Open a read-only connection; close it when the block ends.
+    """Open a connection for reading; close it when the block ends. PostgreSQL would refuse writes, SQLite would not.
 
     Args:
         url: URL of the database.
         origin: name of the database, for messages.
-        timezone: time zone of timestamps without an offset; empty: UTC.
+        timezone: time zone in which PostgreSQL compares timestamps without an offset with others; empty: UTC.
 
     Raises:
-        DataError: a table or column does not exist, or the query is not valid. A retry cannot help.
-        SpecError: the database refuses the connection. A retry cannot help.
+        DataError: the SQLite file, a table or a column does not exist, or the query is not valid. A retry cannot help.
+        SpecError: the database refuses the connection, or its driver is not installed. A retry cannot help.
         ServiceError: the database does not answer, or drops the connection. A retry can help.
     """
     database, is_postgres = url.database or "", url.get_backend_name() == POSTGRES
@@ -120,11 +120,11 @@ def build_selectable(table: str, query: str, names: list[str]) -> Any:
 def find_types(
     connection: Connection, table: str, query: str, declared_types: Mapping[str, pa.DataType] | None, origin: str
 ) -> dict[str, pa.DataType]:
-    """Return the types of the declared columns; if `declared_types` is None, the database's types of all columns.
+    """Return `declared_types`, or the database's types of all columns if it is None.
 
     Raises:
-        DataError: a column does not exist, or has no type. A retry cannot help.
-        SpecError: the database does not know the types of a query. A retry cannot help.
+        DataError: a declared column does not exist, or a column has no type. A retry cannot help.
+        SpecError: the types of a query in SQLite are not declared. A retry cannot help.
     """
     if connection.dialect.name == POSTGRES:
         statement = sa.select(sa.text("*")).select_from(build_selectable(table, query, [])).limit(0)

@@ -35,12 +35,12 @@ class _SqlRows:
         url: address of the database, as SQLAlchemy writes it (postgresql+psycopg://..., sqlite:///...). Either this or
             `url_env` is given.
         url_env: name of the environment variable that holds the address. For addresses with a password.
-        day: column that gives the day of a row: a date, or a timestamp (its day in UTC). Rows are skipped if this
-            column is null.
+        day: column that gives the day of a row: a date, or a timestamp (its day in UTC). If it is null, SqlSource skips
+            the row, and SqlChanges raises an error.
         columns: type of each column, by the column's name. Set it to read only these columns, or to read them as other
             types than the database's.
         order_by: columns that sort the rows; by default, the primary key.
-        timezone: time zone of timestamps without an offset, by its name in the IANA database.
+        timezone: time zone of timestamps without an offset, by its name in the IANA database; empty: they are refused.
         ambiguous: how to read times of the hour that occurs twice in autumn.
     """
 
@@ -143,6 +143,8 @@ class SqlSource(_SqlRows):
         Raises:
             DataError: a table or column does not exist, or a value does not fit the type of its column. Raised here or
                 while the returned reader is read. A retry cannot help.
+            SpecError: the table has no primary key, and `order_by` is not set; or the database refuses the connection.
+                Raised here or while the returned reader is read. A retry cannot help.
             ServiceError: the database does not answer, or drops the connection. Raised here or while the returned
                 reader is read. A retry can help.
         """
@@ -186,7 +188,7 @@ class SqlChanges(_SqlRows):
     cursor: str = ""
 
     def __post_init__(self) -> None:
-        """Refuse a cursor that is not a column.
+        """Refuse a source without a cursor, and a cursor that is not declared although columns are.
 
         Raises:
             SpecError: a retry cannot help.
@@ -201,7 +203,7 @@ class SqlChanges(_SqlRows):
         Raises:
             DataError: a table or column does not exist, or a value does not fit the type of its column. Raised here or
                 while the returned reader is read. A retry cannot help.
-            SpecError: `since` is not a value of the cursor. A retry cannot help.
+            SpecError: as `SqlSource.read`; or `since` is not a value of the cursor. A retry cannot help.
             ServiceError: the database does not answer, or drops the connection. Raised here or while the returned
                 reader is read. A retry can help.
         """
@@ -245,7 +247,7 @@ def _to_bound(value: Any, connection: Connection, margin: dt.timedelta = DAY) ->
 
     PostgreSQL compares a timestamp with columns of any timestamp type, in the session's time zone. SQLite compares
     texts, and the format of the column's texts is not known. So for SQLite `margin` is added to a timestamp, and the
-    caller filters the rows again after reading them.
+    caller filters the rows again after reading them. For PostgreSQL, and for dates, `margin` has no effect.
     """
     if connection.dialect.name != SQLITE or not isinstance(value, dt.date):
         return value

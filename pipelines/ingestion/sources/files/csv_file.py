@@ -35,7 +35,7 @@ def read_batches(file: Any, origin: str, layout: Layout) -> Iterator[tuple[int, 
     Raises:
         DataError: a column is missing, a value does not have its type, or the file is truncated. A retry cannot help.
     """
-    stream = Utf8Stream(file, origin, layout.encoding, 2 * BLOCK_BYTES, is_checked=True)
+    stream = Utf8Stream(file, origin, layout.encoding, 2 * BLOCK_BYTES, caller_checks_utf8=True)
     names = _read_header(stream.head, origin, layout)
     types = {
         name: pa.string() if is_read_as_text(data_type) else data_type for name, data_type in layout.columns.items()
@@ -57,7 +57,7 @@ def _open_reader(source: Any, layout: Layout, types: dict[str, pa.DataType], onl
     """Open pyarrow's reader of batches. With `only_typed_columns`, it reads only the columns in `types`."""
     return csv.open_csv(
         source,
-        # pyarrow 25 names the row of an error only if it reads in one thread.
+        # pyarrow 25 gives the row number of an error only if it reads in one thread.
         read_options=csv.ReadOptions(block_size=BLOCK_BYTES, use_threads=False),
         parse_options=csv.ParseOptions(delimiter=layout.delimiter, newlines_in_values=True),
         convert_options=csv.ConvertOptions(

@@ -62,7 +62,7 @@ class FileSource:
             if `url` has no {date}; if it has one, every row must be of that day. If `day` is not given, a column `date`
             is used.
         extra: `take`: other columns are read too, in types inferred from the first rows; `ignore`: they are not read.
-        timezone: time zone of timestamps without an offset, by its name in the IANA database.
+        timezone: time zone of timestamps without an offset, by its name in the IANA database; empty: they are refused.
         ambiguous: what to do with a local time that occurs twice, when clocks go back: `refuse` it, or read it as the
             `earliest` or the `latest` of the two moments.
         time_formats: formats of dates and timestamps that are not ISO 8601, as `strptime` takes them: "%d.%m.%Y". A
@@ -192,7 +192,7 @@ class FileSource:
 
     @property
     def _has_files_by_day(self) -> bool:
-        """Whether each partition has files of its own: the address has a placeholder {date}."""
+        """Whether each partition has one file or more of its own, because the address has a placeholder {date}."""
         return DATE_PLACEHOLDER.search(self._address) is not None
 
     @property
@@ -203,8 +203,8 @@ class FileSource:
     def read_once(self, partitions: Collection[Partition]) -> Iterator[Source]:
         """Yield a source of some partitions, which reads a file that holds many partitions only once.
 
-        The rows of the partitions are copied to a temporary file. If each partition has its own file, or if there is
-        only one partition, nothing is copied.
+        The rows of the partitions are copied to a temporary file. If each partition has files of its own, or if there
+        is only one partition, nothing is copied.
 
         Raises:
             DataError: there is no file, or its content does not fit. A retry cannot help.
@@ -253,7 +253,7 @@ class FileSource:
                 yield position, raw_batch, add_partition_columns(batch, partition, name, position, unit, timezone)
 
     def _find_day_column(self, batch: pa.RecordBatch) -> str:
-        """Return the column that gives the partition of a row; empty if only the name of the file gives it."""
+        """Return the column that gives the partition of a row; empty if only the file's address gives it."""
         return self.day or (DATE_COLUMN if DATE_COLUMN in batch.schema.names else "")
 
     def _build_layout(self, columns: Mapping[str, pa.DataType], extra: Extra) -> Layout:

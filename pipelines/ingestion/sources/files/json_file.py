@@ -20,8 +20,9 @@ ROW_PATTERN = re.compile(r" in row (\d+)")
 COLUMN_PATTERN = re.compile(r"Column\(/([^)]*)\) changed from (\w+) to (\w+)")
 """Parts of messages of pyarrow 25: the row of an error, and a value of another type than the column."""
 UNEXPECTED_FIELDS = {"guess": "infer", "take": "error", "ignore": "ignore"}
-"""pyarrow's option for fields that its schema lacks, by `Layout.extra`. With `take`, the schema has all columns of the
-first lines, so a new field in a later line is an error. `guess`, no value of `extra`, finds the columns and types."""
+"""Maps each value of `Layout.extra` to pyarrow's option for fields that its schema lacks. With `take`, the schema has
+all columns of the first lines, so a new field in a later line is an error. `guess` is not a value of `extra`: with it,
+this module infers the columns and types of the first lines."""
 
 
 def read_batches(file: Any, origin: str, layout: Layout) -> Iterator[tuple[int, pa.RecordBatch]]:
@@ -54,7 +55,7 @@ def _open_reader(source: Any, types: dict[str, pa.DataType], extra: str) -> Any:
 
 
 def _choose_types(head: bytes, origin: str, layout: Layout) -> dict[str, pa.DataType]:
-    """Return the types to read the columns in: declared types, and for other columns types of the first lines."""
+    """Return the types to read the columns in, from the declared types and, for other columns, the first lines."""
     declared_types = {name: _choose_reading_type(data_type) for name, data_type in layout.columns.items()}
     lines = head[: head.rfind(b"\n") + 1] or head  # without the last line, which may be incomplete
     names = _open_reader(io.BytesIO(lines), {}, "guess").schema.names
@@ -67,12 +68,12 @@ def _choose_types(head: bytes, origin: str, layout: Layout) -> dict[str, pa.Data
 
 
 def _choose_reading_type(data_type: pa.DataType) -> pa.DataType:
-    """Return the type to read a declared column in; times and dates are read as text."""
+    """Return the type to read a declared column in: text for dates and times, which are converted later."""
     return pa.string() if is_read_as_text(data_type) or pa.types.is_temporal(data_type) else data_type
 
 
 def _choose_undeclared_type(data_type: pa.DataType, name: str, origin: str) -> pa.DataType:
-    """Return the type to read an undeclared column in; refuse a nested one."""
+    """Return the type to read an undeclared column in, from the inferred type; refuse a nested column."""
     if pa.types.is_nested(data_type):
         raise DataError(f"{origin}: column {name} is nested.", 'Declare it as a struct or list, or set extra="ignore".')
     return data_type if data_type in (pa.int64(), pa.float64(), pa.bool_()) else pa.string()

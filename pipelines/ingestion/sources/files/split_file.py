@@ -29,9 +29,13 @@ HOURS = 24
 
 @dataclass(frozen=True)
 class SplitFile:
-    """A source of partitions whose rows were copied to a temporary file, in the order of the source."""
+    """A source of some partitions, whose rows were copied to a temporary file in pieces.
+
+    The rows of a partition have the order of the original source.
+    """
 
     source: Source
+    """The original source."""
     partition: Unit
     """Unit of the partitions."""
     file: Any
@@ -46,16 +50,16 @@ class SplitFile:
         return self.source.describe()
 
     def list_partitions(self, days: Days) -> Sequence[Any]:
-        """List the partitions of the source."""
+        """List all partitions of the source within `days`, even those that were not copied."""
         return self.source.list_partitions(days)
 
     def find_day_range(self) -> Days | None:
-        """Return the first and the last day of the source."""
+        """Return the first and the last day of all rows of the source; None if it has no rows."""
         return self.days
 
     def read(self, partition: Partition) -> pa.RecordBatchReader:
-        """Read the rows of one of the partitions that were copied."""
-        numbers = self.pieces.get(_number_partition(partition), ())
+        """Read the rows of one of the partitions that were copied; no rows for any other partition."""
+        numbers = self.pieces.get(_get_partition_number(partition), ())
         return pa.RecordBatchReader.from_batches(self.file.schema, (self.file.get_batch(number) for number in numbers))
 
 
@@ -70,13 +74,13 @@ def split_file(
     Args:
         source: the source of the rows.
         unit: unit of the partitions.
-        batches: all rows of the source, of one schema, with the columns that name the partition; at least one batch.
+        batches: all rows of the source, of one schema, with `date` and, for hours, `hour`; at least one batch.
         partitions: partitions to copy.
 
     Yields:
         The source of these partitions.
     """
-    wanted_numbers = np.array(sorted(map(_number_partition, partitions)))
+    wanted_numbers = np.array(sorted(map(_get_partition_number, partitions)))
     pieces, days = dict[int, list[int]](), list[dt.date]()
     with make_temporary_folder() as folder:
         path, count = folder / "rows.arrow", 0
@@ -113,7 +117,7 @@ def _group_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch
 
 def _split(batch: pa.RecordBatch, wanted_numbers: np.ndarray[Any, Any]) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Yield each wanted partition in the batch: its number, and its rows in their order."""
-    numbers = _number_rows(batch)
+    numbers = _compute_partition_numbers(batch)
     rows = np.flatnonzero(np.isin(numbers, wanted_numbers))
     rows = rows[np.argsort(numbers[rows], kind="stable")]
     if not len(rows):
@@ -124,13 +128,13 @@ def _split(batch: pa.RecordBatch, wanted_numbers: np.ndarray[Any, Any]) -> Itera
         yield int(numbers[start]), batch.slice(start, end - start)
 
 
-def _number_rows(batch: pa.RecordBatch) -> np.ndarray[Any, Any]:
-    """Return, for each row, the number that `_number_partition` gives its partition."""
+def _compute_partition_numbers(batch: pa.RecordBatch) -> np.ndarray[Any, Any]:
+    """Return, for each row, the number that `_get_partition_number` gives its partition."""
     numbers = np.asarray(batch[DATE_COLUMN].cast(pa.int32()), np.int64) * HOURS
     return numbers + np.asarray(batch[HOUR_COLUMN], np.int64) if HOUR_COLUMN in batch.schema.names else numbers
 
 
-def _number_partition(partition: Partition) -> int:
+def _get_partition_number(partition: Partition) -> int:
     """Return a number that identifies the partition: the hours from 1970-01-01T00 to the beginning of the partition."""
     hour = partition.hour if isinstance(partition, Hour) else 0
     return (get_date(partition) - dt.date(1970, 1, 1)).days * HOURS + hour

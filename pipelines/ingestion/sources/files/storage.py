@@ -1,4 +1,4 @@
-"""Find the files of partitions, open files wherever they are stored, and unpack them while they are read."""
+"""Find the files of partitions; open files on this machine, in object stores or on the web, and unpack them."""
 
 from __future__ import annotations
 
@@ -37,6 +37,7 @@ def find_partitions(pattern: str, partitions: Iterable[PartitionT]) -> list[Part
         partitions: the partitions to look for.
 
     Raises:
+        SpecError: access is refused. A retry cannot help.
         ServiceError: the store does not answer. A retry can help.
     """
     if is_http(pattern):
@@ -56,7 +57,9 @@ def list_files(address: str) -> list[str]:
 
     Raises:
         DataError: no file matches. A retry cannot help.
-        SpecError: the address has a *, and begins with http:// or https://. A retry cannot help.
+        SpecError: access is refused; or the address has a *, and begins with http:// or https://. A retry cannot
+            help.
+        ServiceError: the store does not answer. A retry can help.
     """
     if "*" not in address:
         return [address]
@@ -74,14 +77,11 @@ def list_files(address: str) -> list[str]:
 def open_file(address: str, needs_seek: bool) -> Iterator[Any]:
     """Open a file for reading bytes. A file on a web server is downloaded first.
 
+    Call it in a `with translate_errors(...)` block: errors of the file system and of S3 are raised as they are.
+
     Args:
         address: a path or URL.
-        needs_seek: whether the reader moves within the file. The file is then copied to this machine first.
-
-    Raises:
-        DataError: the file does not exist. A retry cannot help.
-        SpecError: access is refused. A retry cannot help.
-        ServiceError: the store failed. A retry can help.
+        needs_seek: whether the reader seeks in the file. If so, a file in an object store is copied to this machine.
     """
     if is_http(address):
         from pipelines.ingestion.sources.web.http_client import HttpClient
@@ -121,7 +121,15 @@ def unpack(file: Any, name: str) -> Iterator[Any]:
 
 @contextmanager
 def translate_errors(origin: str) -> Iterator[None]:
-    """Translate errors that the block raises into Leeway's errors, which name the file."""
+    """Translate errors that the block raises into Leeway's errors, which name the file.
+
+    Leeway's own errors, errors of a full disk and errors of other kinds are raised unchanged.
+
+    Raises:
+        DataError: the file does not exist, or is damaged. A retry cannot help.
+        SpecError: access is refused, or there are no AWS credentials. A retry cannot help.
+        ServiceError: the store failed. A retry can help.
+    """
     try:
         yield
     except LeewayError:

@@ -16,29 +16,30 @@ TAIL_BYTES = 4096
 class Utf8Stream:
     """Reads text in any encoding as bytes of UTF-8.
 
-    `head` holds the first bytes, even before `read` is called. `tail` holds the last bytes that were read, and
-    `quote_count` is the number of double quotes that were read.
+    `head` holds the first bytes, even before `read` is called. `tail` holds the last bytes, and `quote_count` the
+    number of double quotes, of what was read from the file so far.
 
     Args:
         stream: file of bytes in the encoding.
         origin: name of the file, for messages.
         encoding: name of the encoding in Python.
         head_bytes: size of `head`.
-        is_checked: whether the caller itself checks that UTF-8 is valid. If true, a file in UTF-8 is returned
-            unchanged.
+        caller_checks_utf8: whether the caller checks that UTF-8 is valid. If true, a file in UTF-8 is not decoded.
 
     Raises:
         SpecError: there is no such encoding. A retry cannot help.
         DataError: the bytes are not in the encoding. `read` raises it, too. A retry cannot help.
     """
 
-    def __init__(self, stream: Any, origin: str, encoding: str, head_bytes: int, is_checked: bool = False) -> None:
+    def __init__(
+        self, stream: Any, origin: str, encoding: str, head_bytes: int, caller_checks_utf8: bool = False
+    ) -> None:
         try:
             self._decoder = codecs.getincrementaldecoder(encoding)("strict")
         except LookupError:
             raise SpecError(f"there is no encoding {encoding!r}.", "Use utf-8, latin-1, cp1252, ...") from None
         self._stream, self._origin, self._encoding = stream, origin, encoding
-        self._passes_through = is_checked and codecs.lookup(encoding).name == "utf-8"
+        self._passes_through = caller_checks_utf8 and codecs.lookup(encoding).name == "utf-8"
         self._position, self.closed, self.tail, self.quote_count = 0, False, b"", 0
         self.head = self._read_head(head_bytes)
         self._unread = self.head

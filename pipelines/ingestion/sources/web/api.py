@@ -31,17 +31,18 @@ class _HttpRows:
     """The rows of an HTTP JSON API. After a transient failure the request is retried; the API may say after how long.
 
     Args:
-        url: http:// or https://; may contain {date} or {date:%Y/%m/%d}.
-        params: parameters of the query; their values may contain {date}.
+        url: http:// or https://. For HttpSource, it may contain {date} or {date:%Y/%m/%d}.
+        params: parameters of the query. For HttpSource, their values may contain {date}.
         rows: dotted path to the list of rows in a page, such as `data.items`; empty if the page is the list.
         pages: how the rows are paged: OnePage, PageNumber, Offset, CursorToken or LinkHeader.
         columns: maps each required column to its type. Every value must fit its type. Timestamps are converted to UTC.
         extra: `take`: other columns are read too, in types inferred from the first page; `ignore`: they are not read.
-        day: column that gives the day of a row (a date, or a timestamp: its day in UTC).
+        day: column that gives the day of a row (a date, or a timestamp: its day in UTC). By default, the column `date`.
+            If there is none, all rows that HttpSource gets are of the requested day.
         headers_env: maps the name of a header to the environment variable that holds its value, so that no secret is in
             the code.
         rate_per_s: largest number of requests per second; None for no limit.
-        timezone: time zone of timestamps without an offset, by its name in the IANA database.
+        timezone: time zone of timestamps without an offset, by its name in the IANA database; empty: they are refused.
         ambiguous: how to read times of the hour that occurs twice in autumn.
         max_bytes: largest size of a page, in bytes.
     """
@@ -195,7 +196,8 @@ class HttpChanges(_HttpRows):
         Raises:
             DataError: there is no such page, its content does not fit, or the rows are not sorted. Raised here or while
                 the returned reader is read. A retry cannot help.
-            SpecError: `since` is not a value of the cursor, or a secret is not in the environment. A retry cannot help.
+            SpecError: `since` is not a value of the cursor, a secret is not in the environment, or the API refuses it.
+                A retry cannot help.
             ServiceError: the API failed several times. Raised here or while the returned reader is read. A retry can
                 help.
         """
@@ -205,7 +207,7 @@ class HttpChanges(_HttpRows):
         return pa.RecordBatchReader.from_batches(reader.schema, self._filter_new_rows(last_cursor, reader))
 
     def _filter_new_rows(self, since: pa.Scalar | None, reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
-        """Yield the rows after `since`; refuse rows that are not sorted by the cursor."""
+        """Yield the rows after `since`; refuse rows that are not sorted by the cursor or have none."""
         last_cursor: pa.Scalar | None = None
         for batch in reader:
             cursors = batch[self.cursor]

@@ -22,20 +22,21 @@ ATTEMPTS = 5
 TIMEOUT_S = (10.0, 60.0)
 """Longest times in seconds: to connect, and between two bytes of the response."""
 MAX_PAGE_S = 300.0
-"""Longest time for one page, seconds. `TIMEOUT_S` does not stop a server that sends a few bytes at a time."""
+"""Longest time to read one page, seconds. `TIMEOUT_S` does not stop a server that sends a few bytes at a time. For
+downloads of files there is no such limit."""
 MAX_WAIT_S = 120.0
-"""Longest time in a header Retry-After that the client waits, seconds. If it is longer, the step fails, and Airflow can
-retry it."""
+"""Longest wait that a header Retry-After may demand, seconds. If it is longer, the step fails, and Airflow can retry
+it."""
 CHUNK_BYTES = 1024 * 1024
 """Bytes of a download that are read at a time."""
 T = TypeVar("T")
 _backoff = wait_random_exponential(multiplier=0.5, max=20.0)
-"""Returns random seconds to wait before a retry, up to a limit that doubles with each attempt, and is at most 20."""
+"""Returns a random number of seconds to wait before a retry. Its upper limit doubles with each attempt, up to 20."""
 
 
 # These two errors do not leave this module.
 class _TransientError(Exception):
-    """The request may succeed in a retry. `retry_after_s`: seconds to wait before it, if the server names them."""
+    """The request may succeed in a retry. `retry_after_s`: seconds to wait before it, if the response gives them."""
 
     def __init__(self, problem: str, retry_after_s: float | None = None) -> None:
         super().__init__(problem)
@@ -77,7 +78,7 @@ class HttpClient:
             raise DataError(f"there is no {redact(url)}.") from None
 
     def exists(self, url: str) -> bool:
-        """Return whether there is such a page."""
+        """Return whether there is such a page. Raises the errors of `get` for other failures."""
         try:
             self._get_with_retries(url, lambda _: None)
         except _NotFoundError:
@@ -89,7 +90,11 @@ class HttpClient:
         self.get(url, lambda response: _write_content(response, path))
 
     def read(self, url: str, params: Mapping[str, str], max_bytes: int) -> tuple[bytes, requests.Response]:
-        """Return the content of a page, and the response, whose headers the caller may need."""
+        """Return the content of a page, and the response, whose headers the caller may need.
+
+        Raises:
+            DataError: the page is longer than `max_bytes`. A retry cannot help. The errors of `get` are raised as well.
+        """
         return self.get(url, lambda response: (_read_content(response, url, max_bytes), response), params)
 
     def _get_with_retries(

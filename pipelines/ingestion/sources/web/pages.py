@@ -1,4 +1,4 @@
-"""Build the requests for the pages of an API: the first request, and the request after each page."""
+"""Build the requests for the pages of an API: for the first page, and for the page after each page."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from pipelines.ingestion.sources.addresses import redact
 
 @dataclass(frozen=True)
 class PageRequest:
-    """The request of a page, either by parameters or by the page's full address."""
+    """The request for a page, either by parameters or by the page's address."""
 
     params: Mapping[str, str]
     """Parameters that are added to those of the source."""
     url: str = ""
-    """Full address of the page; empty: the address of the source."""
+    """Address of the page, absolute or relative to that of the source; it gets no parameters. Empty: the address of the
+    source."""
 
 
 @dataclass(frozen=True)
@@ -142,7 +143,9 @@ class CursorToken:
 
 @dataclass(frozen=True)
 class LinkHeader:
-    """Each page has a header `Link: <...>; rel="next"` (RFC 8288); the last page has no such header.
+    """Each page has the address of the next page, by default in the header `Link: <...>; rel="next"` (RFC 8288).
+
+    The last page has none.
 
     Args:
         path: dotted path to the address of the next page in the JSON; empty if the address is in the header.
@@ -171,8 +174,8 @@ def resolve_link(url: str, link: str) -> str:
     """Return the absolute address of a link in a page.
 
     Raises:
-        DataError: the link leads to another host, which must not get the secrets in the request's headers. A retry
-            cannot help.
+        DataError: the link has another scheme, host or port, so it must not get the secrets in the request's headers. A
+            retry cannot help.
     """
     address = urljoin(url, link)
     origin, target = urlsplit(url), urlsplit(address)
@@ -181,5 +184,7 @@ def resolve_link(url: str, link: str) -> str:
     except ValueError:  # the port is not a number
         is_same_host = False
     if not is_same_host:
-        raise DataError(f"the next page of {redact(url)} is at {redact(address)[:200]}, on another host.")
+        raise DataError(
+            f"the next page of {redact(url)} is at {redact(address)[:200]}, on another host, port or scheme."
+        )
     return address

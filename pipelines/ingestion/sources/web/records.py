@@ -33,7 +33,7 @@ class RecordReader:
         headers_env: maps the name of a header to the environment variable that holds its value.
         rate_per_s: largest number of requests per second; None for no limit.
         max_bytes: largest size of a page, in bytes.
-        has_decimals: whether numbers are read as exact decimals.
+        has_decimals: whether a declared column is a decimal. Numbers with a fraction are then read as exact decimals.
     """
 
     rows: str
@@ -99,7 +99,7 @@ class RecordReader:
 def _check_not_repeated(
     seen_digests: set[bytes], request: PageRequest, query: Mapping[str, str], records: Records, origin: str
 ) -> None:
-    """Refuse an API that repeats a request or a page: its pages would never end."""
+    """Refuse a page whose request or rows equal those of an earlier page: the pages would never end."""
     digests = {hashlib.sha256(json.dumps([query, request.url]).encode()).digest()}
     if records:
         digests.add(hashlib.sha256(json.dumps(records, default=str).encode()).digest())
