@@ -154,9 +154,12 @@ class _Rollback:
 
     def _check_target(self, state: State) -> None:
         target = self.spec.to
-        reason = state.blocked_versions.get(target) or (
-            "" if target in state.earlier_champions else "it was never champion"
-        )
+        if target in state.blocked_versions:
+            reason = state.blocked_versions[target]
+        elif target in state.rolled_back_versions:
+            reason = "a rollback to an older version skipped it"
+        else:
+            reason = "" if target in state.earlier_champions else "it was never champion"
         if reason and not self.spec.force:
             raise PromotionError(
                 f"{self.spec.model} is not rolled back to version {target}: {reason}.",

@@ -148,10 +148,10 @@ class State:
     def challenger(self) -> str:
         """The newest version that passed or was approved, and that is newer than the champion; empty if there is none.
 
-        An older version cannot be the challenger, because the champion was promoted instead of it. Versions in
-        `blocked_versions` or `earlier_champions` are left out.
+        An older version cannot be the challenger, because the champion was promoted instead of it. Versions that are
+        blocked, or that were champion, are left out.
         """
-        excluded_versions = {*self.blocked_versions, *self.earlier_champions}
+        excluded_versions = {*self.blocked_versions, *self.earlier_champions, *self.rolled_back_versions}
         possible_versions = [
             version
             for version, event in self.judgements.items()

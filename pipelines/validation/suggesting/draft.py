@@ -7,8 +7,7 @@
 
 Limits on numbers have a margin. If the window is shorter than a year, the draft has not seen every season. Then only
 the expectations that do not depend on the season are critical: the columns, the key, and that the key's columns are
-never missing. All others are only reported: they neither block a day nor quarantine rows (`_lower_severity` has an
-exception).
+never missing. All others are only reported: they neither block a day nor quarantine rows.
 """
 
 from __future__ import annotations
@@ -74,12 +73,12 @@ def _lower_severity(expectation: Expectation, key: Sequence[str]) -> Expectation
     """Return an expectation that may depend on the season with a severity that blocks no day; others are unchanged.
 
     For a type with one of `ROW_EXPECTATION_PREFIXES`, the severity is `info`. For any other type it is `warning`, so
-    that a failure is only reported. Exception: a key of several columns that is not unique has `info` before, and gets
-    `warning`, too. Then rows with a repeated key are quarantined.
+    that a failure is only reported.
     """
     kind, column = expectation["type"].removeprefix("expect_"), expectation["kwargs"].get("column")
     is_about_key = "unique" in kind or column in key
-    if kind == "table_columns_to_match_set" or (is_about_key and expectation["severity"] == "critical"):
+    is_critical_key = is_about_key and expectation["severity"] == "critical"
+    if kind == "table_columns_to_match_set" or is_critical_key or expectation["severity"] == "info":
         return expectation
     return {**expectation, "severity": "info" if kind.startswith(ROW_EXPECTATION_PREFIXES) else "warning"}
 

@@ -149,11 +149,12 @@ def test_a_draft_of_a_week_blocks_structural_faults(week: list[dt.date], stage: 
         assert replay_suite(suite, LAST)[0].verdict == "blocked", case
 
 
-def test_a_repeated_key_is_reported_in_the_draft(week: list[dt.date], stage: Stage) -> None:
+@pytest.mark.parametrize("is_of_a_year", [True, False])
+def test_a_repeated_key_is_reported_in_the_draft(week: list[dt.date], stage: Stage, is_of_a_year: bool) -> None:
     stage(LAST, CRITICAL_FAULTS["a duplicate key"])
     expectation = next(
         expectation
-        for expectation in draft_flights_suite().expectations
+        for expectation in draft_flights_suite(is_of_a_year=is_of_a_year).expectations
         if expectation.type == "expect_compound_columns_to_be_unique"
     )
     assert expectation.severity == "info"

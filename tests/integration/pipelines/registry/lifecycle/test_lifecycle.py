@@ -296,6 +296,8 @@ def test_rolls_back_to_a_given_version(model: str, client: Any, make_version: Ca
     assert (read_state(model).earlier_champions, set(read_state(model).blocked_versions)) == ((), {third})
     with pytest.raises(PromotionError, match="it was rolled back"):
         rollback(model, to=third)
+    with pytest.raises(PromotionError, match="a rollback to an older version skipped it"):
+        rollback(model, to=second)
     assert rollback(model, to=fourth, force=True).version == fourth == read_alias(client, model)
 
 

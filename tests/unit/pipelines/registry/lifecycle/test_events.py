@@ -115,6 +115,7 @@ def test_a_moved_alias_changes_the_champion_only_if_it_is_kept() -> None:
         ([build_verdict("4"), build_promotion("3", "4"), build_rollback("4", "3")], ""),
         ([build_verdict("5"), build_promotion("3", "5"), build_promotion("5", "4"), build_verdict("5")], ""),
         ([build_event(Kind.REGISTERED, "4")], ""),
+        ([build_verdict("2"), build_rollback("3", "1")], ""),  # the rollback skipped version 2
     ],
 )
 def test_the_challenger_is_the_newest_version_that_passed_after_the_champion(
