@@ -118,7 +118,7 @@ def read_status(
         last_training=f"{last_training.as_of} {last_training.outcome or 'running'}" if last_training else "",
         last_training_at=last_training.at if last_training else None,
         endpoints={endpoint: versions[-1] for endpoint, versions in sorted(state.served_versions.items())},
-        month_usd=_sum_cost_usd(lake, model),
+        month_usd=_sum_model_usd(lake, model),
         project_month_usd=_sum_project_usd(lake, model),
         budget_usd=params.load_section(settings().project, "budget", model).get("month_usd"),
     )
@@ -161,7 +161,7 @@ def _sum_project_usd(lake: Lake, model: str) -> float:
     return read_spending(project, get_current_month(), running_fleets=(), lake=lake).spent_usd
 
 
-def _sum_cost_usd(lake: Lake, model: str) -> float:
+def _sum_model_usd(lake: Lake, model: str) -> float:
     month = get_current_month()
     rows = [*Ledger.open(lake).read_rows(month), *EndpointLedger.open(lake).read_rows(month)]
     return float(sum(row["cost_usd"] for row in rows if row["model"] == model))

@@ -123,7 +123,7 @@ def _find_end_of_day(day: dt.date, timezone: str) -> dt.datetime:
 def _choose_days(rows: Rows) -> list[dt.date]:
     """Choose published days without a lost file, the nearest to the partition; return them in order.
 
-    They are at most `MAX_DAYS` days, with at most `MAX_HISTORY_ROWS` rows together.
+    They are at most `MAX_DAYS` days, with at most `MAX_HISTORY_ROWS` rows together, or the nearest day alone.
     """
     judged_day, lost_partitions = get_date(rows.partition), rows.find_lost_partitions()
     published_counts = {
