@@ -26,7 +26,8 @@ FROM files GROUP BY ALL
 """,
     ("date", "model_name", "model_version", "name", "effect", "bound", "drifted", "outcome", "reasons"),
 )
-"""Selects a row for each day and version: the decision, and the effects of all measures as multiples of the bounds."""
+"""Selects a row for each decision about a version: the decision itself, the columns that drifted, and the effects of
+all measures as multiples of their bounds. The day is the last day of the window."""
 
 
 @dataclass(frozen=True)
@@ -37,11 +38,11 @@ class DriftHistory:
     """Rows of `QUERY`, oldest day first."""
 
     def list_weeks(self, model: str, last: dt.date | None) -> list[DriftWeek]:
-        """List those of the last `WEEKS` weeks that have a decision, oldest first. The last week has the newest day.
+        """List the weeks that have a decision, of the `WEEKS` weeks up to the newest day; oldest week first.
 
         Args:
             model: registered model.
-            last: newest day of the data; None: the day of the last decision.
+            last: newest day of the data. If it is None or before the last decision, the day of that decision is used.
         """
         if not self.decisions:
             return []
@@ -100,7 +101,7 @@ def _read(lake: CachedLake, first: dt.date) -> dict[str, DriftHistory]:
 
 
 def _find_largest_effects(rows: Iterable[Record]) -> dict[str, float]:
-    """Return each column with its largest effect, as a multiple of the bound; sorted by column."""
+    """Map each column to the largest effect of its measures, as a multiple of the bound; sorted by column."""
     effects: dict[str, float] = {}
     for row in rows:
         for item in row["effects"] or ():

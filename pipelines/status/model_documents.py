@@ -22,7 +22,7 @@ from pipelines.status.trainings import assess_next_training, find_training_age
 from pipelines.status.versions.lineage import list_lineages
 
 SUMMARY_WEEKS = 12
-"""Number of weeks of performance in the list of models."""
+"""Number of weeks whose performance is in the list of models."""
 
 
 def build_details(data: PassData, model: str) -> ModelDetails:
@@ -98,7 +98,7 @@ def _copy_fields(status: ModelStatus) -> dict[str, Any]:
 
 
 def _find_last_decision(data: PassData, model: str, version: str) -> DriftDecision | None:
-    """Return the last decision about a version, even if it is older than the history that is read for all models."""
+    """Return the last drift decision about a version, even if it is older than `PassData.read_drift_history` reads."""
     if decision := data.read_drift_history(model).find_last_decision(model, version):
         return decision
     drift = read_drift(data.lake, model, version) if version else None

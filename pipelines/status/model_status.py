@@ -26,12 +26,12 @@ from pipelines.status.documents.models import Health
 
 @dataclass(frozen=True)
 class DriftState:
-    """The last decision about drift of the champion."""
+    """The last drift decision about a version; in the state of a model, about the champion."""
 
     day: dt.date
     """Last day of its window."""
     outcome: str
-    """`drift` or `none`."""
+    """`drift`, `none` or `undecided`."""
     reasons: str
     """Why, with a semicolon between the reasons."""
 
@@ -51,7 +51,7 @@ class ModelStatus:
     champion_since: dt.datetime | None
     """When it became champion; None if there is none."""
     challenger: str
-    """Newest version that passed the gate after the champion; empty if there is none."""
+    """Newest version after the champion that passed the gate or was approved; empty if there is none."""
     drift: DriftState | None
     """Last drift decision about the champion; None if there is none."""
     newest_partition: str
@@ -59,21 +59,21 @@ class ModelStatus:
     published_at: dt.datetime | None
     """When the published data of the dataset last changed, UTC; None if nothing was ever published."""
     last_training: str
-    """as_of and outcome of the last training; empty if there was none."""
+    """as_of and outcome of the last training, or `running` in place of the outcome; empty if there was none."""
     last_training_at: dt.datetime | None
     """When the last training was started, UTC; None if there was none."""
     endpoints: Mapping[str, str]
-    """Maps each endpoint to the version that it serves."""
+    """Maps each endpoint that exists to the version that it serves."""
     month_usd: float
     """Cost of the model's ended jobs and metered endpoints in the current month, USD."""
     project_month_usd: float
-    """Cost of all models of the model's project in the current month, USD."""
+    """Cost of the ended jobs and metered endpoints of the model's project in the current month, USD."""
     budget_usd: float | None
     """Budget of the month for the model's project, USD; None if there is none."""
 
 
 def read_drift(lake: Lake, model: str, version: str) -> DriftState | None:
-    """Read the last decision about drift of a version; None if there is none."""
+    """Read the last drift decision about a version; None if there is none."""
     row_filter = And(EqualTo("model_name", model), EqualTo("model_version", version))
     rows = lake.read_rows(results_table.TABLE, row_filter)
     if rows is None or not rows.num_rows:
@@ -94,7 +94,7 @@ def read_status(
         model: registered model.
         dataset: its dataset.
         lake: lake to read; None: the configured one. For several models, a `CachedLake` reads each table once.
-        read_drift: reads the last decision about drift of a version of a model.
+        read_drift: reads the last drift decision about a version of a model.
 
     Raises:
         SpecError: there is no such model, or its parameters are not valid. A retry cannot help.
@@ -118,14 +118,14 @@ def read_status(
         last_training=f"{last_training.as_of} {last_training.outcome or 'running'}" if last_training else "",
         last_training_at=last_training.at if last_training else None,
         endpoints={endpoint: versions[-1] for endpoint, versions in sorted(state.served_versions.items())},
-        month_usd=_sum_cost_usd(lake, model),
+        month_usd=_sum_model_usd(lake, model),
         project_month_usd=_sum_project_usd(lake, model),
         budget_usd=params.load_section(settings().project, "budget", model).get("month_usd"),
     )
 
 
 def _judge_health(state: State, history: loop_events.History, drift: DriftState | None) -> tuple[Health, str]:
-    """Return the most serious finding about a model, and why."""
+    """Return the most serious finding about a model, and its details in a sentence, which is empty for `ok`."""
     if not state.champion:
         verdicts = [event for event in state.events if event.kind is Kind.JUDGED]
         last_verdict = f"; the last verdict, on version {verdicts[-1].version}: {verdicts[-1].why}" if verdicts else ""
@@ -161,7 +161,7 @@ def _sum_project_usd(lake: Lake, model: str) -> float:
     return read_spending(project, get_current_month(), running_fleets=(), lake=lake).spent_usd
 
 
-def _sum_cost_usd(lake: Lake, model: str) -> float:
+def _sum_model_usd(lake: Lake, model: str) -> float:
     month = get_current_month()
     rows = [*Ledger.open(lake).read_rows(month), *EndpointLedger.open(lake).read_rows(month)]
     return float(sum(row["cost_usd"] for row in rows if row["model"] == model))

@@ -20,7 +20,9 @@ from pipelines.status.model_status import find_newest_partition
 
 
 class PassData:
-    """The data of one pass, in which all documents are written. Each value is read when it is first needed, and kept.
+    """The data of one pass, in which the documents or the metrics of all models are built.
+
+    Each value is read when it is first needed, and is then cached.
 
     Args:
         lake: lake to read.
@@ -62,12 +64,15 @@ class PassData:
 
     @cached_property
     def common_last_day(self) -> dt.date:
-        """Last day up to which all published datasets of the models have data; today if nothing is published."""
+        """The earliest of the newest published days of the models' datasets; today if nothing is published.
+
+        Datasets without a published day, or whose table cannot be read, are left out.
+        """
         days = [day for model in self.models if (day := self._find_newest_day_of_model(model))]
         return min(days, default=self.now.date())
 
     def read_drift_history(self, model: str) -> DriftHistory:
-        """Read the drift decisions about a model in the last year of the data."""
+        """Read the drift decisions about a model, from `WEEKS` weeks before `common_last_day` on."""
         return read_drift_histories(self.lake, self.common_last_day - dt.timedelta(weeks=WEEKS)).get(
             model, DriftHistory()
         )

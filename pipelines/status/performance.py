@@ -25,7 +25,7 @@ from pipelines.registry.lifecycle import State
 from pipelines.status.documents.models import Performance, WeekPerformance
 
 ALPHA = 0.025
-"""Probability beyond each end of the interval: together 5 %."""
+"""Probability that the true value is beyond an end of the interval, for each end: it is a 95 % interval."""
 COLUMNS = ("day", "model_name", "model_version", "kind", "counts", "sums")
 """Columns of the table `profiles` that are read."""
 KINDS = ("joint", "error")
@@ -39,9 +39,10 @@ class LabelledDay:
     day: dt.date
     version: str
     counts: tuple[int, ...]
-    """See the kinds `joint` and `error` of `pipelines.monitoring.profiles.profile.Column`."""
+    """Number of rows in each bin of the score, first of rows with label false, then of rows with label true; of a
+    multiclass model, the label is whether the model is right. Of a regression model, only the number of rows."""
     sums: tuple[float, ...]
-    """See `sums` of the same `Column`. Of a regression model, they are the sums of absolute and of squared errors."""
+    """Of a regression model, the sum of the absolute and the sum of the squared errors; otherwise not used here."""
 
     @property
     def rows(self) -> int:
@@ -57,10 +58,11 @@ def get_week_start(day: dt.date) -> dt.date:
 def measure_weeks(
     lake: CachedLake, model: str, task: Task, state: State, as_of_by_version: Mapping[str, dt.date]
 ) -> Performance | None:
-    """Measure the primary metric of the task in each week that has labels; None if no week has.
+    """Measure the primary metric of the task in each week that has labels; None if it cannot be measured in any week.
 
     The metric depends on the task: AUC, accuracy or mean absolute error. The interval is computed from the variance
-    between days, as in the drift step. A week whose labels are all the same has no AUC, and is left out.
+    between days, as in the drift step. A week is left out if its labels are all the same (AUC), if the model is right
+    in all rows or wrong in all rows (accuracy), or if it has only one row (mean absolute error).
 
     Of each day, only the rows of one version are used: the version that `choose_version` chooses.
 
@@ -158,11 +160,12 @@ def _measure_counts(days: Sequence[LabelledDay], task: Task) -> Mapping[Measure,
 
     The label in the profile of a multiclass model is whether the model is right: its rate is the accuracy.
     """
+    # `measure_performance` takes an array of shape (days, bins, labels).
     counts = np.asarray([day.counts for day in days], dtype=np.float64).reshape(len(days), 2, -1).swapaxes(1, 2)
     metrics: dict[Measure, Metric] = {"label_rate": _compute_label_rate}
     if task == "binary":
         metrics = {"auc": METRICS["auc"]}
-    # The scores of the bins can be 0: both metrics use only the order of the bins.
+    # Neither metric uses the scores of the bins, so they are 0 here. The AUC uses the order of the bins.
     return measure_performance(counts, np.zeros(counts.shape[1]), ALPHA, metrics)
 
 

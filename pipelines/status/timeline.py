@@ -13,9 +13,9 @@ from pipelines.status.documents.model import TimelineEvent
 from pipelines.status.texts import shorten
 
 DAYS = 365
-"""Age up to which all events are listed, days."""
+"""All events of this number of days up to now are listed."""
 MIN_EVENTS = 200
-"""Number of the last events that are always listed."""
+"""Number of the newest events that are listed even if they are older."""
 
 
 def map_as_of(history: loop_events.History) -> dict[str, dt.date]:

@@ -1,4 +1,4 @@
-"""Find out what would happen if drift requested a training now: the answers of the guards, and the highest cost."""
+"""Find out what would happen if drift requested a training now: the answers of the guards, and the worst-case cost."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ NO_FORECAST = "the section budget of the parameters lacks region, instance_types
 
 @dataclass(frozen=True)
 class TrainingOutlook:
-    """The training that drift would request now: its as_of, the answers of the guards, and its highest cost."""
+    """The training that drift would request now: its as_of, the answers of the guards, and its worst-case cost."""
 
     as_of: dt.date | None
     """As_of of the training: the day after the newest published day; None without data."""
     guards: list[GuardAnswer]
     """Answers of all guards, the most serious first; empty without data."""
     forecast: TrainingForecast
-    """The highest cost of the training."""
+    """The worst-case cost of the training, and how it was computed or why it is not known."""
 
     @property
     def is_breaker_open(self) -> bool:
@@ -38,7 +38,7 @@ class TrainingOutlook:
 
 
 def assess_next_training(data: PassData, model: str, dataset: Dataset, history: History) -> TrainingOutlook:
-    """Find out what the guards would answer and what the training would cost, as of the day after the newest data.
+    """Find out what the guards would answer, and the worst-case cost of a training as of the day after the newest data.
 
     If the budget cannot be checked, for example because the price of an instance is not known, the guard of the budget
     gives this problem as its reason, because the training would fail at this check.
@@ -68,9 +68,10 @@ def assess_next_training(data: PassData, model: str, dataset: Dataset, history: 
 
 
 def find_training_age(data: PassData, model: str, dataset: Dataset, history: History) -> TrainingAge | None:
-    """Find out from which as_of on the champion's age makes a training due; None if no age does.
+    """Find out from which as_of on a training is due by age, without drift.
 
-    Without a champion, also return None.
+    Return None if the policy sets no `max_age_days`, if there is no champion, or if its as_of is not known because the
+    loop did not train it.
 
     Raises:
         SpecError: the parameters of the model are not valid. A retry cannot help.
@@ -85,6 +86,6 @@ def find_training_age(data: PassData, model: str, dataset: Dataset, history: His
 
 
 def _check_budget(data: PassData, model: str) -> BudgetVerdict | None:
-    """Compare the longest training with its budgets; None if the parameters do not describe it."""
+    """Compare the worst-case cost of a training with its budgets; None in the case of `NO_FORECAST`."""
     training = facts.load_planned_training(model)
     return check_budget(training, data.running_fleets, data.lake) if training else None

@@ -54,7 +54,7 @@ class EarlierValidation:
 
     @property
     def outcome(self) -> Literal["passed", "warned", "refused"]:
-        """The most severe result.
+        """The outcome by the most severe failure.
 
         refused: a critical expectation failed, or a person withdrew the partition. warned: a `warning` expectation
         failed; either the bad rows went to quarantine, or the partition was refused because they were too many.
@@ -105,7 +105,7 @@ def read_validations(lake: CachedLake, dataset: str, unit: Unit, first: dt.date)
         lake: lake with the table of validations.
         dataset: dataset that was validated.
         unit: unit of its partitions.
-        first: first day that is read. Callers must pass the same day for all datasets.
+        first: first day that is read. Pass the same day for all datasets, or the table is read again.
     """
     all_histories = lake.get_or_read(TABLE, ("histories", first), lambda: _group_by_partition(lake, first))
     validations: dict[Partition, Validation] = {}
@@ -122,7 +122,7 @@ def _list_failures(record: Record) -> list[Failure]:
 
 
 def _group_by_partition(lake: CachedLake, first: dt.date) -> dict[str, list[list[Record]]]:
-    """Return the validations of each partition, oldest first, by dataset."""
+    """Map each dataset to a list with an item for each partition: the validations of the partition, oldest first."""
     histories: dict[tuple[Any, ...], list[Record]] = {}
     for record in lake.read_file_records(TABLE, QUERY, first):
         histories.setdefault((record["dataset"], record["date"], record["hour"]), []).append(record)

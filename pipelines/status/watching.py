@@ -26,8 +26,8 @@ VISIT_S = 300.0
 MAX_PAUSE_S = 30.0
 """Longest pause, seconds, that a slow write causes. A longer `interval_s` is not shortened."""
 LAST_CHECK_FILE, LAST_REQUEST_FILE = "watched", "requested"
-"""Empty files beside the documents. This process touches the first each time it has checked the lake. Airflow's API
-server touches the second each time the page requests a document."""
+"""Empty files beside the documents. This process touches the first after each check of the lake that raised no error.
+Airflow's API server touches the second each time the page requests a document."""
 BUSY_FACTOR = 3
 """Shortest pause after the documents were written, as a multiple of the time that this took. So a lake that changes all
 the time costs at most a quarter of a CPU, unless the pause is `MAX_PAUSE_S`."""
@@ -36,12 +36,12 @@ the time costs at most a quarter of a CPU, unless the pause is `MAX_PAUSE_S`."""
 def watch(interval_s: float) -> None:
     """Write the documents when their contents may have changed and somebody visits the page, until SIGTERM or SIGINT.
 
-    While nobody visits the page, nothing is written, because reading the lake takes a second, and a backfill commits
-    hundreds of times.
+    The first check always writes. After it, nothing is written while nobody visits the page, because reading the lake
+    takes a second, and a backfill commits hundreds of times.
 
     The contents may have changed if the location of a table's metadata, the modification time of a file of parameters
     or the day in UTC has changed. One query reads all locations. An outage of the lake is logged once, and retried at
-    the next check. Running jobs are read from SageMaker every 15 seconds.
+    the next check. While somebody visits the page, running jobs are read from SageMaker at most every 15 seconds.
 
     Args:
         interval_s: seconds between two checks.
@@ -82,7 +82,9 @@ class Watcher:
         self._problems: Mapping[str, str] = {}
         """Maps each document that could not be written to the reason."""
         self._outage_message = ""
+        """Message of the last outage, which is logged once. A write that succeeds empties it."""
         self._retry_at = math.inf
+        """Value of `time.monotonic()` from which the documents are written even if nothing has changed."""
 
     def check(self) -> bool:
         """Write the documents if they may have changed and somebody visits the page. The first check always writes.

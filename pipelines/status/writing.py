@@ -1,4 +1,4 @@
-"""Write the documents of Leeway's page to LEEWAY_HOME/status. Each file is replaced as a whole."""
+"""Write the documents of Leeway's page to LEEWAY_HOME/status, except the one of the running jobs, jobs.json."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ LEFTOVER_S = 3_600
 
 
 def write_documents(lake: CachedLake) -> dict[str, LeewayError]:
-    """Write the documents of all models and datasets, and of the costs; remove those of models that no longer exist.
+    """Write the documents of all models, of their datasets and of the costs; remove those of other models and datasets.
 
     The files are readable for others, because Airflow's API server may have another user. Each is replaced as a whole,
     so a reader never gets an incomplete one, even if two processes write. If a document cannot be built, its old file
@@ -84,7 +84,7 @@ class _Writer:
         """Maps each document that could not be written to the error."""
 
     def attempt(self, name: str, build: Callable[[], T]) -> T | None:
-        """Return what `build` returns; None if it raises an error, which is then in `problems`."""
+        """Return what `build` returns; if it raises an error, add the error to `problems` and return None."""
         try:
             return build()
         except Exception as error:  # one model that cannot be read must not hide the others

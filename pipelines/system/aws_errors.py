@@ -1,4 +1,4 @@
-"""Convert errors of AWS's clients to errors of one line each."""
+"""Convert the errors of boto3 to Leeway's errors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pipelines.errors import InvalidError, ServiceError, SpecError
 from pipelines.system.error_translation import translate_known_error
 
 DENIAL_CODES = ("AccessDenied", "AccessDeniedException", "UnauthorizedOperation")
-"""Error codes of requests for which the role has no permission."""
+"""Error codes of requests that the role has no permission for."""
 HINT = "Check AWS_ENDPOINT_URL, and whether drydock is up; then try again."
 
 
@@ -25,7 +25,7 @@ def translate_aws_errors(services: str) -> Iterator[None]:
     Raises:
         InvalidError: AWS denies the request. A retry cannot help.
         SpecError: AWS is not set up here: credentials are missing, for example. A retry cannot help.
-        ServiceError: AWS does not answer, or fails. A retry can help.
+        ServiceError: AWS does not answer, or returns an error with another code. A retry can help.
     """
     try:
         yield

@@ -22,9 +22,11 @@ def explain_damage(file: object, remedy: str) -> Iterator[None]:
         file: path or description of the file that the block reads.
         remedy: a sentence about how to create the file again, for the user.
 
+    A LeewayError of the block, and an error that is not known, are raised unchanged.
+
     Raises:
         DataError: the file does not exist, or its content is damaged. A retry cannot help.
-        RetryableError: the disk or a service failed. A retry can help.
+        RetryableError: the disk or a service failed; the error may not name `file`. A retry can help.
     """
     try:
         yield

@@ -1,4 +1,4 @@
-"""Query Parquet files with DuckDB. It uses no network. Data that exceed its memory limit spill to LEEWAY_HOME.
+"""Query local Parquet files with DuckDB, without network access. It spills to LEEWAY_HOME at its memory limit.
 
 This module does not import the lake, so that a window that the step `pack` wrote can be read without Iceberg.
 """

@@ -1,6 +1,8 @@
 """Translate errors of libraries into the project's own: they say whether a retry can help, and what to do.
 
-`KNOWN_ERRORS` lists all classes of errors that are translated. Any other error is a bug, with exit code 1.
+`KNOWN_ERRORS` lists the classes of errors that are translated. Errors of any class are translated if they are caused by
+a full or failing disk, by DuckDB's memory limit or by a damaged file of the lake. Any other error is a bug, with exit
+code 1.
 """
 
 from __future__ import annotations
@@ -107,7 +109,10 @@ def is_disk_full(error: BaseException) -> bool:
 
 
 def describe_reason(error: BaseException) -> str:
-    """Return the text of an error without C++ source lines, SQL, links and the final dot."""
+    """Return the text of an error on one line, without C++ source lines, SQL, links and the final dot.
+
+    An error of the operating system is described by its code only, and one of pydantic by its first three problems.
+    """
     text = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
     if isinstance(error, ValidationError):
         text = "; ".join(problem["msg"] for problem in error.errors()[:3])
@@ -129,7 +134,7 @@ def _find_cause(error: BaseException | None, codes: Sequence[int], texts: Sequen
 
 
 def _translate_by_table(error: BaseException) -> Iterator[LeewayError | None]:
-    """Yield the translation by each row of `KNOWN_ERRORS` that lists a class of the error.
+    """Yield the result of the function in each row of `KNOWN_ERRORS` that lists a class of the error.
 
     A library that is not loaded cannot have raised the error, so it is not imported.
     """

@@ -1,4 +1,4 @@
-"""Write files and folders that are complete or absent, and compute their digests."""
+"""Write files and folders that are never incomplete, read JSON files, and compute digests."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def read_json(path: Path, origin: str) -> Any:
 
     Args:
         path: the file.
-        origin: a sentence that says what writes the file, for the error message.
+        origin: what writes the file, or what it is. The error message ends with this text and a full stop.
 
     Raises:
         DataError: the file does not exist, or is not JSON. A retry cannot help.

@@ -49,8 +49,8 @@ def translate_lake_error(error: BaseException, reason: str, *, is_content_error:
 def _find_location(frame: FrameType) -> str:
     """Return the location of the file that a function of pyiceberg was reading; empty if it was reading none."""
     values = frame.f_locals
-    # pyiceberg's file must not be a condition: Python would ask for its length, which is 0 for an empty file and an
-    # error for a missing one.
+    # pyiceberg's file object must not be tested for truth (`input_file or ...`): Python would call its `__len__`, which
+    # returns 0 for an empty file and raises an error for a missing one.
     rows_file = getattr(values.get("task"), "file", None)
     return str(getattr(values.get("input_file"), "location", "") or getattr(rows_file, "file_path", ""))
 

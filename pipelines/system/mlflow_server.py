@@ -1,4 +1,4 @@
-"""Name a training job's tag in MLflow, check whether a server answers, and prepare MLflow's client.
+"""Define MLflow's tag of a training job, check whether a server answers, prepare the client, and find experiments.
 
 Part of the training job's bundle, so it imports the standard library only.
 """
@@ -14,7 +14,7 @@ import urllib.request
 from typing import Any
 
 JOB_KEY = "training_job"
-"""Key of environment.json, the record of a training: the name of the training job."""
+"""Key in environment.json, a file that the training script writes: the name of the training job."""
 JOB_TAG = f"leeway.{JOB_KEY}"
 """Tag of an MLflow run and of a registered version: the name of its training job."""
 
@@ -29,8 +29,11 @@ def is_reachable(uri: str, timeout_s: float = 5.0) -> bool:
 
 
 def prepare_client() -> None:
-    """Let MLflow's client in this process give up within seconds, without warnings or searches for missing packages."""
-    # MLflow's defaults retry for minutes: a server that is down must be reported within seconds.
+    """Limit the retries of MLflow's client in this process, its warnings, and its searches for missing packages.
+
+    A request is retried twice, and each attempt takes at most 30 seconds. Environment variables can change this.
+    """
+    # MLflow's defaults retry for minutes: a server that refuses connections must be reported within seconds.
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "30")
     # sagemaker-mlflow 0.5 registers request headers for SageMaker's own MLflow server, and fails on any other address.
@@ -43,7 +46,9 @@ def prepare_client() -> None:
 
 
 def find_or_create_experiment(client: Any, name: str) -> str:
-    """Return the id of an experiment. Trials of a tuning start at the same time, so another job may create it.
+    """Return the id of an experiment; create it if it does not exist.
+
+    Trials of a tuning start at the same time, so another job may create it in between.
 
     Args:
         client: MlflowClient.

@@ -12,7 +12,7 @@ BASE_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class _Loader(BASE_LOADER):
-    """Load YAML, and refuse a key that is twice in a mapping: PyYAML silently takes the last one."""
+    """Load YAML, and refuse a key that occurs twice in a mapping: PyYAML silently takes the last one."""
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
         first, last = node.start_mark.index, node.end_mark.index
@@ -30,7 +30,7 @@ def load_yaml(text: str) -> Any:
     """Read a text of YAML, or of JSON, which is YAML with few exceptions. Tags that name Python types are refused.
 
     Raises:
-        yaml.YAMLError: the text is not YAML, or a key is twice in a mapping. A retry cannot help.
+        yaml.YAMLError: the text is not YAML, or a key occurs twice in a mapping. A retry cannot help.
         ValueError: a value is not valid, such as the date 2013-02-30. A retry cannot help.
     """
     return yaml.load(text, _Loader)  # noqa: S506 (a safe loader)

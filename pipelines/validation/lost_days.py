@@ -1,4 +1,4 @@
-"""Restore the rows of lost partitions, published or quarantined: judge the staged rows of these partitions again."""
+"""Restore partitions whose files are lost, published or quarantined, by judging their staged rows again."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pipelines.validation import quarantine, suites
 
 
 class ValidationRowSource(DatasetRowSource):
-    """Restores lost partitions: splits their staged rows by the current suites. Publishes nothing, writes no evidence.
+    """Computes the rows of lost partitions: splits their staged rows by the current suites. Writes no evidence.
 
     Args:
         datasets: the datasets whose published and quarantined partitions may be restored.

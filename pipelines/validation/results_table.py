@@ -1,6 +1,7 @@
-"""Store the results of validations: as a file, and as one row for each expectation in the table `validation_results`.
+"""Store the results of validations: as evidence files, and as rows of the table `validation_results`.
 
-The table keeps its history: each validation adds rows, and no row is changed.
+A partition has one file, which each validation replaces. To the table, each validation adds a row for each expectation,
+and no row is changed.
 """
 
 from __future__ import annotations

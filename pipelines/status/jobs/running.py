@@ -28,7 +28,8 @@ FILE = "jobs.json"
 INTERVAL_S, RETRY_S = 15.0, 60.0
 """Seconds until the jobs are read again: after a success, and after an error."""
 MAX_JOBS = 50
-"""Largest number of jobs of each kind."""
+"""Largest number of jobs that are listed for each kind: the newest that run in the AWS account. The jobs among them
+that Leeway's operators did not start are left out afterwards."""
 CLIENT_CONFIG = {"connect_timeout": 3, "read_timeout": 10, "retries": {"total_max_attempts": 1}}
 """boto3's settings: short timeouts, and no retries, because the next attempt follows within a minute anyway."""
 
@@ -47,7 +48,9 @@ class RunningJobsWriter:
         self._due_at, self._problem = 0.0, ""
 
     def write_if_due(self) -> bool:
-        """Read the jobs and write the document, unless it was written less than `INTERVAL_S` seconds ago.
+        """Read the jobs and write the document if the time since the last write is long enough.
+
+        This time is `INTERVAL_S`, or `RETRY_S` if the jobs could not be read.
 
         Returns:
             Whether the document was written.
@@ -65,7 +68,7 @@ class RunningJobsWriter:
         return True
 
     def _read(self) -> tuple[list[RunningJob], str]:
-        """Return the jobs, newest first, and the reason why they cannot be read; the reason is empty if they can."""
+        """Return the jobs, newest first, and an empty text; or no jobs and the reason why they cannot be read."""
         try:
             clients = [self._create_client(name) for name in ("sagemaker", "cloudwatch")]
             jobs = list(self._iterate_jobs(*clients))

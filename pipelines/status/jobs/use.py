@@ -1,4 +1,4 @@
-"""Describe how much of its instances a job used, for the page."""
+"""Describe the utilization of a job's instances, for Leeway's page."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def describe_use(instance_type: str, usage: Mapping[str, Mapping[str, float]]) -
 
     Args:
         instance_type: the job's instance type.
-        usage: `peak` and `mean` of each resource, percent; a resource that is not known is missing.
+        usage: `peak` and `mean` of each resource, percent. A resource whose utilization is not known is left out.
     """
     size = find_size(instance_type)
     uses = {name: Use(**usage[name]) if name in usage else None for name in RESOURCES}

@@ -40,15 +40,16 @@ class ProjectCosts:
 
     figures: Sequence[KeyFigure]
     day: JudgedDay | None
+    """Cost of yesterday, UTC; None if the project has no cost before today."""
 
 
 class CostCollector(Collector):
-    """Collect metrics from the ledgers that were read last.
+    """Collect metrics of the costs that `refresh` read last.
 
     Args:
         lake: lake to read. The caller must refresh it before each `refresh` of this object.
         targets: targets of the key figures.
-        clock: function that returns the present, UTC.
+        clock: function that returns the current moment, UTC.
     """
 
     def __init__(self, lake: CachedLake, targets: Targets, clock: Callable[[], dt.datetime] = get_now) -> None:
@@ -57,7 +58,7 @@ class CostCollector(Collector):
         self._read_at: dt.datetime | None = None
 
     def refresh(self) -> None:
-        """Read the ledgers again. If they cannot be read, there are no values until the next reading."""
+        """Read the ledgers again. If they cannot be read, log the error and call `clear`."""
         now = self._clock()
         try:
             self._projects = read_projects(self._lake, self._targets, now)
@@ -67,7 +68,7 @@ class CostCollector(Collector):
             self.clear()
 
     def clear(self) -> None:
-        """Remove all values, because the lake does not answer."""
+        """Remove the values of all projects. The metric `READ_AT` stays: its age shows when reading stopped."""
         self._projects = {}
 
     def collect(self) -> Iterable[GaugeMetricFamily]:
@@ -110,11 +111,11 @@ def _create_metrics() -> dict[str, GaugeMetricFamily]:
             _create(build_metric_name(figure.name, figure.unit), f"{figure.title}: {figure.method}.")
             for figure in DEFINITIONS
         ),
-        _create("leeway_key_figure_jobs", "Number of jobs or experiments of a key figure.", "figure"),
+        _create("leeway_key_figure_jobs", "Number of jobs or experiments behind a key figure.", "figure"),
         _create("leeway_key_figure_met", "1 if a key figure meets its target, else 0.", "figure"),
         _create("leeway_cost_day_usd", "Cost of the last whole day, UTC, in USD."),
-        _create("leeway_cost_day_expected_usd", "Usual cost of this weekday, USD."),
-        _create("leeway_cost_day_limit_usd", "Cost from which on the day is an anomaly, USD."),
+        _create("leeway_cost_day_expected_usd", "Expected cost of that day, by the weeks before it, USD."),
+        _create("leeway_cost_day_limit_usd", "Cost above which that day is an anomaly, USD."),
     ]
     return {metric.name: metric for metric in metrics}
 

@@ -18,7 +18,7 @@ from pipelines.status.timeline import find_report_url
 from pipelines.status.versions.usage import find_scored_days, list_serving_periods
 
 TEXTS = ("table", "snapshot_id", "rows_train", "rows_holdout", "data_version", "dvc_lock", "git_commit", "training_job")
-"""Facts of a registration that the lineage has under the same name."""
+"""Keys of the origin, which is part of the evidence of a registration, that are also fields of `VersionLineage`."""
 
 
 def list_lineages(
@@ -29,10 +29,12 @@ def list_lineages(
     events: Iterable[TimelineEvent],
     as_of_by_version: Mapping[str, dt.date],
 ) -> list[VersionLineage]:
-    """List the lineage of the versions that the timeline names, and of champion and challenger, sorted by number.
+    """List the lineages of versions, sorted by number.
+
+    These are the versions that the timeline names, the champion, the challenger and the versions that endpoints serve.
 
     Args:
-        data: what is read in this pass.
+        data: data of the current pass.
         model: registered model.
         dataset: its dataset.
         state: its state in the registry.
@@ -64,9 +66,14 @@ def _list_served_versions(state: State) -> list[str]:
 
 
 def _describe_origin(registration: Event | None, as_of: dt.date | None) -> dict[str, Any]:
-    """Return what the registration of a version says; what it does not say is empty."""
+    """Return the fields of `VersionLineage` about the data, code and job of a version, from its registration.
+
+    A field that the registration does not have is empty, except that `as_of` is then the argument. Without a
+    registration, `registered_at` is None.
+    """
     recorded_origin = registration.evidence.get(ORIGIN, {}) if registration else {}
     origin = {name: shorten(str(value)) for name, value in recorded_origin.items()}
+    # The window has the form FIRST..LAST | FIRST..LAST: training days and holdout days.
     training_days, _, holdout_days = origin.get("window", "").replace("..", " to ").partition(" | ")
     table = origin.get("table", "")
     return {

@@ -18,7 +18,7 @@ COLUMNS = ("day", "model_name", "model_version", "rows")
 
 
 def find_scored_days(lake: CachedLake, model: str, table: str) -> dict[str, ScoredDays]:
-    """Map each version of a model to the days that it scored, as the profiles of these days record it.
+    """Map each version of a model to the days that it scored. These are the days that have a profile by the version.
 
     Args:
         lake: lake with the table of profiles, which is read once for all models.
@@ -33,7 +33,7 @@ def find_scored_days(lake: CachedLake, model: str, table: str) -> dict[str, Scor
 
 
 def list_serving_periods(state: State) -> dict[str, list[ServingPeriod]]:
-    """Map each version of a model to the periods in which endpoints served it, sorted by their ends."""
+    """Map each version of a model to the periods in which endpoints served it, sorted by end; open periods are last."""
     periods: dict[str, list[ServingPeriod]] = {}
     open_periods: dict[str, tuple[str, dt.datetime]] = {}
     for event in state.events:

@@ -56,7 +56,7 @@ class ValidationRun:
     verdict: Verdict
     rows: int | None
     bad_rows: int
-    """Rows that a failed expectation of severity `warning` marks as bad."""
+    """Number of rows that a failed expectation of severity `warning` rejects."""
     max_quarantined_fraction: float | None
     """Largest share of bad rows that a published partition may have, 0 to 1; None if the evidence lacks it."""
     checks: Sequence[CheckText]
@@ -124,7 +124,7 @@ def read_run(path: Path) -> ValidationRun:
 
 
 def _describe_engines(meta: Mapping[str, Any]) -> str:
-    """Describe how many expectations each engine judged, how many both judged, and whether their answers agree."""
+    """Describe how many expectations each engine judged, how many both judged, and whether their results agree."""
     counts, verification = _read_mapping(meta.get("engines")), _read_mapping(meta.get("verification"))
     parts = [f"{_ENGINES[name]} ({counts[name]})" for name in _ENGINES if _read_int(counts.get(name))]
     text = f"Judged by {' and '.join(parts)}" if parts else ""

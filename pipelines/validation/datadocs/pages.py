@@ -12,6 +12,7 @@ from pipelines.pages.reports import KINDS
 from pipelines.validation.datadocs.evidence import ValidationRun
 
 SIGNS = {"passed": "✓", "warned": "!", "quarantined": "▲", "blocked": "✕"}
+"""Maps each verdict to its sign on the pages."""
 MEANINGS = {
     "passed": "published without a warning",
     "warned": "published, with warnings",
@@ -53,7 +54,7 @@ def mark_outdated(page: str, newest_page: str) -> str:
 
 
 def render_dataset(name: str, summaries: Sequence[Summary]) -> str:
-    """Render the page of one dataset: a calendar and a table of its partitions.
+    """Render the page of one dataset: a table of its partitions and, if they are days, a calendar.
 
     Args:
         name: name of the dataset.
@@ -87,7 +88,7 @@ def _count_verdicts(summaries: Sequence[Summary]) -> dict[str, int]:
 
 
 def _list_months(summaries: Sequence[Summary]) -> list[dict[str, Any]]:
-    """List the months with their days, newest month first.
+    """List the months with their days, newest month first. Partitions by hour or by month are left out.
 
     `blank` is the number of empty cells before the first day: a week begins on Monday.
     """

@@ -46,7 +46,7 @@ _SENTENCES = {
     "expect_partition_volume_to_be_in_line": "The number of rows is similar to that of earlier weeks or months",
     "expect_partition_to_be_fresh": "The newest {column} is at most {max_age_hours} hours before the partition's end",
     "expect_partition_not_to_shrink": "The partition has no fewer rows than its published version",
-    "expect_partition_not_to_end_early": "The partition does not end before the published days around it",
+    "expect_partition_not_to_end_early": "At its end, the day has not far fewer rows than the published days around it",
     "expect_partition_not_to_be_withdrawn": "No person has withdrawn the partition",
     "expect_rows_to_have_match_in": "{columns} match {other_columns} of a row of {table}",
 }

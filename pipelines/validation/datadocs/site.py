@@ -48,7 +48,9 @@ def update_indexes(dataset: str) -> None:
 
 
 def build_site() -> int:
-    """Write all pages again, from all evidence under LEEWAY_HOME/validation.
+    """Write all pages of validations again, from all evidence under LEEWAY_HOME/validation, and all indexes.
+
+    The indexes include those of the reports about models; the reports themselves are not changed.
 
     Returns:
         The number of partitions.
@@ -114,7 +116,7 @@ def _read_summaries(folder: Path) -> list[dict[str, Any]]:
 
 
 def _read_summary(path: Path) -> dict[str, Any]:
-    """Read a summary; empty if it cannot be read. The command `docs build` writes it again."""
+    """Read a summary; empty if it cannot be read. `build_site` writes it again."""
     summary = read_json_object(path)
     texts = ("partition", "at", "verdict")
     is_summary = all(isinstance(summary.get(name), str) for name in texts)

@@ -1,7 +1,7 @@
 """Define the kwargs of the expectations that this package evaluates, as strict pydantic models.
 
-An expectation with other kwargs is not refused here. Great Expectations evaluates it: Great Expectations knows more
-kwargs (such as `row_condition`) and has better error messages.
+If Great Expectations has the expectation, it evaluates it with all other kwargs: it knows more of them (such as
+`row_condition`) and has better error messages. Leeway's own expectations cannot have other kwargs.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class ValueArguments(ColumnArguments):
     """Kwargs of an expectation about each value of a column."""
 
     mostly: Share = 1.0
-    """Smallest share of the judged rows for which the expectation must hold."""
+    """Smallest share of the judged rows that must meet the expectation, 0 to 1."""
 
 
 class RangeArguments(Arguments):
@@ -205,16 +205,16 @@ class FreshnessArguments(ColumnArguments):
 
 
 class ShrinkArguments(Arguments):
-    """Kwargs: the partition does not have fewer rows than its published version (Leeway's own)."""
+    """Kwargs: the partition has no fewer rows than its published and quarantined rows together (Leeway's own)."""
 
     min_ratio: Share = 1.0
-    """Smallest ratio of the number of rows to that of the published version."""
+    """Smallest ratio of the number of rows to the number of published and quarantined rows."""
     key: list[Name] = []
     """Columns that identify a row, to find rows that are both published and in quarantine."""
 
 
 class EarlyEndArguments(Arguments):
-    """Kwargs: the day does not end before the published days around it (Leeway's own)."""
+    """Kwargs: at its end, the day has not far fewer rows than the published days around it (Leeway's own)."""
 
     column: str = ""
     """Timestamp of a row's event; empty: only the number of rows is compared."""
@@ -230,7 +230,9 @@ class MatchInTable(Arguments):
     """Kwargs: each row has a match in another table (Leeway's own)."""
 
     columns: Annotated[list[Name], Field(min_length=1)]
+    """Columns of the judged rows whose values must be together in a row of the other table."""
     table: Annotated[str, Field(pattern=r"^\w+$")]
+    """The other table."""
     other_columns: list[Name] = []
     """Columns of the other table, in the order of `columns`; empty: the columns with the same names."""
     by_hour: bool = False

@@ -56,17 +56,20 @@ class RowCheck:
     """A check of each row."""
 
     columns: Sequence[str]
+    """Columns whose values are shown as examples of unexpected rows."""
     judged_sql: str
     """SQL condition that is true if the row is judged. Most checks do not judge a row whose value is missing."""
     unexpected_sql: str
     """SQL condition that is true if the row is judged and is wrong. Otherwise it is false, never null."""
     mostly: float = 1.0
+    """Smallest share of the judged rows that must not be unexpected, 0 to 1."""
     is_about_missing: bool = False
     """Whether the check is about missing values. Then all rows are judged, also those with missing values."""
     has_mapping_examples: bool = False
     """Whether each example is a mapping of column to value, not only the value."""
     count_unexpected: Callable[[Rows], int] | None = None
-    """Counts the unexpected rows by a query of its own; None if an aggregate counts them."""
+    """Counts the unexpected rows by a query of its own; None if an aggregate counts them. It is called before
+    `unexpected_sql` is used, and may create a temporary table that this SQL needs."""
     needs_gx_sql: str = ""
     """SQL aggregate that is true if only Great Expectations can evaluate the check; empty if DuckDB always can."""
 

@@ -1,6 +1,7 @@
 """Make checks of all values of a column together: aggregates and sets of distinct values.
 
-A function returns None if only Great Expectations can evaluate the expectation, because of the type of the column.
+A function returns None if only Great Expectations can evaluate the expectation, because of the type of the column or
+the values of the set.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ def make_distinct_count_check(args: arguments.DistinctCountRange, rows: Rows) ->
 
 
 def make_distinct_share_check(args: arguments.AggregateRange, rows: Rows) -> TableCheck | None:
-    """Make the check that the ratio of distinct values to all values is in a range."""
+    """Make the check that the ratio of distinct values to all values is in a range. Missing values do not count."""
     if rows.get_kind(args.column) == "other":
         return None
     return TableCheck(

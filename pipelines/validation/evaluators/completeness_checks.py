@@ -42,7 +42,10 @@ Counts = dict[tuple[Any, ...], np.ndarray]
 
 
 def make_shrink_check(args: arguments.ShrinkArguments, rows: Rows) -> TableCheck:
-    """Make the check that the partition has no fewer rows than its published and quarantined rows together."""
+    """Make the check that the partition has no fewer rows than its published and quarantined rows together.
+
+    With `min_ratio` below 1, this share of them is enough. The check passes if nothing is published yet.
+    """
 
     def compute_result(rows: Rows, _: Any) -> CheckResult:
         if rows.table == rows.published_table:
@@ -83,7 +86,11 @@ def _count_quarantined_rows(rows: Rows, published_count: int, args: arguments.Sh
 
 
 def make_early_end_check(args: arguments.EarlyEndArguments, rows: Rows) -> TableCheck:
-    """Make the check that the end of the day has about as many rows as the end of the published days around it."""
+    """Make the check that, at its end, the day has not far fewer rows than the published days around it.
+
+    The check passes if the partition is not a day, if the day is not over, if there is no other published day, or if
+    the rows are spread over the day as in the published version.
+    """
 
     def compute_result(rows: Rows, _: Any) -> CheckResult:
         if (unit := get_unit(rows.partition)) != "day":
@@ -114,7 +121,10 @@ def _find_end_of_day(day: dt.date, timezone: str) -> dt.datetime:
 
 
 def _choose_days(rows: Rows) -> list[dt.date]:
-    """Choose at most `MAX_DAYS` published days: those nearest to the partition that have no lost file, in order."""
+    """Choose published days without a lost file, the nearest to the partition; return them in order.
+
+    They are at most `MAX_DAYS` days, with at most `MAX_HISTORY_ROWS` rows together, or the nearest day alone.
+    """
     judged_day, lost_partitions = get_date(rows.partition), rows.find_lost_partitions()
     published_counts = {
         get_date(day): count for day, count in rows.count_published_rows().items() if day not in lost_partitions

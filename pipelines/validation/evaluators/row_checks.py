@@ -1,6 +1,7 @@
 """Make checks of each row, as SQL conditions.
 
-A function returns None if only Great Expectations can evaluate the expectation, because of the types of the columns.
+A function returns None if only Great Expectations can evaluate the expectation, because of the types of the columns or
+the values of the kwargs.
 """
 
 from __future__ import annotations
@@ -139,7 +140,10 @@ def build_judged_sql(values: list[str], ignore_row_if: str) -> str:
 
 
 def is_comparable(rows: Rows, column: str, values: list[Any]) -> bool:
-    """Return whether the values of a set have the kind of the column and are unambiguous; False for an empty set."""
+    """Return whether SQL compares the values of a set with the column as pandas does.
+
+    The values must have the kind of the column, and no integer may be too large. False for an empty set.
+    """
     kind = rows.get_kind(column)
     largest_integer = MAX_EXACT_INTEGER if kind == "float" else 2**63 - 1
     if any(isinstance(value, int) and abs(value) > largest_integer for value in values):
@@ -178,7 +182,7 @@ def _make_pair_check(args: arguments.ColumnPair, rows: Rows, operator: str) -> R
 
 
 def _build_na_sql(values: Sequence[str]) -> str:
-    """Build the SQL aggregate that is true if an integer column has missing values and integers that no float can hold.
+    """Build the SQL aggregate that is true if an integer column has missing values and integers too large for a float.
 
     Great Expectations gets such a column with NA for the missing values, and pandas compares NA differently from NaN.
     """

@@ -23,7 +23,8 @@ POSITION = "leeway position"
 """Column of a row's position: 0, 1, 2, ... in the order in which the rows were written."""
 
 HISTORY_DAYS = 14
-"""Number of partitions before and after this one whose published rows can be counted; for an hour, number of days."""
+"""Number of partitions before and after the judged one whose published rows can be counted. For an hour, these are the
+partitions of the same hour on this number of days."""
 BATCH_ROWS = 64 * 1024
 """Number of rows in each batch that `read_batches` reads."""
 
@@ -50,7 +51,7 @@ class Rows:
     published_table: str
     """Table whose partitions before and after this one serve as history."""
     folder: Path
-    """Folder for temporary files; it is removed with the rows."""
+    """Folder for temporary files; `open_rows` removes it when its block ends."""
     table: str = ""
     """Table whose rows are judged."""
     view: str = VIEW
@@ -166,7 +167,7 @@ def open_rows(lake: Lake, table: str, partition: Partition, published_table: str
 
 
 def to_literal(value: Any) -> str:
-    """Convert a JSON value to an SQL literal. A whole number becomes an integer, which compares exactly."""
+    """Convert a JSON value to an SQL literal. A whole number below 2^53 becomes an integer, other numbers a DOUBLE."""
     if isinstance(value, str):
         return "'" + value.replace("'", "''") + "'"
     if isinstance(value, float) and not value.is_integer():
@@ -180,5 +181,5 @@ def to_exact_literal(value: Any) -> str:
 
 
 def list_literals(values: Sequence[Any]) -> str:
-    """Convert values to the list of SQL's IN."""
+    """Convert values to SQL literals, separated by commas, for the operator IN."""
     return ", ".join(to_exact_literal(value) for value in values)

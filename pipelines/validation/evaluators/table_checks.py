@@ -1,6 +1,6 @@
 """Make the checks of whole tables: of the columns, of the number of rows and of freshness.
 
-A function returns None if only Great Expectations can evaluate the expectation, because of the type of the column.
+`make_freshness_check` returns None if the column is not a timestamp.
 """
 
 from __future__ import annotations
@@ -81,8 +81,8 @@ def make_column_list_check(args: arguments.ColumnList, rows: Rows) -> TableCheck
 def make_volume_check(args: arguments.VolumeArguments, rows: Rows) -> TableCheck:
     """Make the check that the number of rows is close to the median of earlier partitions.
 
-    For a month, these are the months before it; for a day, the same weekday of the weeks before it. The check passes if
-    fewer than `min_history` of them are published.
+    For a month, these are the months before it; for a day, the same weekday of the weeks before it; for an hour, the
+    same hour of these weekdays. The check passes if fewer than `min_history` of them are published.
     """
     is_month = isinstance(rows.partition, Month)
     earlier_partitions = [

@@ -15,7 +15,7 @@ from pipelines.validation.evaluators.rows import Rows
 
 
 def make_unique_check(args: arguments.ValueArguments, rows: Rows) -> RowCheck | None:
-    """Make the check that no value occurs twice."""
+    """Make the check that no value occurs twice. Missing values are not judged."""
     if rows.get_kind(args.column) == "other":
         return None
     value = rows.build_value_sql(args.column)
@@ -33,8 +33,9 @@ def make_unique_combination_check(args: arguments.SeveralColumns, rows: Rows) ->
 
 
 def make_match_check(args: arguments.MatchInTable, rows: Rows) -> RowCheck:
-    """Make the check that every row has a match in another table, in the partitions around this one.
+    """Make the check that every row has a match in another table.
 
+    The match may be in the days of this partition, or up to `days_before` days before or `days_after` days after them.
     A row with a missing value is not judged.
 
     Raises:
@@ -84,7 +85,10 @@ def _copy_keys(args: arguments.MatchInTable, rows: Rows, first: dt.date, last: d
 def _make_no_duplicates_check(
     columns: Sequence[str], rows: Rows, judged_sql: str, mostly: float, *, has_mapping_examples: bool = False
 ) -> RowCheck:
-    """Make the check that no two rows have equal values in the columns."""
+    """Make the check that no two rows have equal values in the columns.
+
+    `count_unexpected` also creates the table of repeated values, which `unexpected_sql` needs.
+    """
     name, values = rows.make_table_name(), [rows.build_value_sql(column) for column in columns]
     equality_sql = " AND ".join(f"o.c{number} IS NOT DISTINCT FROM {value}" for number, value in enumerate(values))
 
