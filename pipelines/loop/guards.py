@@ -109,7 +109,7 @@ def check_in_flight(request: Request, history: History, policy: Policy) -> HoldB
 
 
 def check_cooldown(request: Request, history: History, policy: Policy) -> HoldBack | None:
-    """Hold back if the as_of of another training is too close: drift can be measured only some days after a training."""
+    """Hold back if the as_of of another training is too close: drift can be measured only days after a training."""
     trainings = _list_other_trainings(request, history)
     near_dates = [
         training.as_of for training in trainings if _count_days_between(training, request) < policy.cooldown_days

@@ -1,4 +1,4 @@
-"""Build the next event of a model's loop from its history. All functions are pure."""
+"""Build the next event of a model's loop from its history. No function reads or writes data."""
 
 from __future__ import annotations
 
