@@ -24,13 +24,15 @@ from pipelines.system.lake_errors import RESTORE_LAKE
 
 
 def open_catalog() -> Catalog:
-    """Open the configured catalog; create it, and its namespace, if it does not exist.
+    """Open the catalog that pyiceberg's configuration names, or else the embedded one under LEEWAY_HOME.
+
+    The embedded catalog is created if it does not exist, and so is the namespace of the tables.
 
     Raises:
         ConflictError: the SQLite catalog stayed locked. A retry can help.
         DataError: the catalog's database is damaged, or it is empty although files of tables exist. A retry cannot
             help.
-        SpecError: the configuration of another catalog is wrong. A retry cannot help.
+        SpecError: pyiceberg's configuration of the catalog is wrong. A retry cannot help.
         ServiceError: the configured catalog does not answer. A retry can help.
     """
     properties = build_embedded_properties()
@@ -78,10 +80,10 @@ def create_table(catalog: Catalog, name: str, schema: pa.Schema, partition_colum
         catalog: where to create the table.
         name: name of the table.
         schema: columns of the table, in types that Iceberg has.
-        partition_columns: further columns by which the table is partitioned.
+        partition_columns: columns besides `date` by which the table is partitioned.
 
     Raises:
-        DataError: the catalog does not list the table, but its files are there. A retry cannot help.
+        DataError: the catalog does not list the table, but files of such a table exist. A retry cannot help.
     """
     identifier = (NAMESPACE, name)
     if catalog.table_exists(identifier):
@@ -108,7 +110,7 @@ def build_embedded_properties() -> dict[str, str]:
     """Return the properties of the SQLite catalog under LEEWAY_HOME; empty if another catalog is configured.
 
     Raises:
-        SpecError: the configuration of another catalog is wrong. A retry cannot help.
+        SpecError: pyiceberg's configuration of that catalog is wrong. A retry cannot help.
     """
     if configuration := configured_catalog.read_configuration():
         configured_catalog.check_configuration(configuration)
@@ -147,7 +149,7 @@ def _refuse_lost_catalog() -> None:
 
 
 def _refuse_empty_catalog(catalog: Catalog) -> None:
-    """Refuse to use an empty catalog if the warehouse has tables, which a lost catalog or another one must have listed.
+    """Refuse to use an empty catalog if the warehouse has tables: a lost catalog, or another one, listed them.
 
     Raises:
         DataError: there are tables that no catalog lists. A retry cannot help.

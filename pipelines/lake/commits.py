@@ -15,11 +15,11 @@ from pipelines.errors import ConflictError
 
 NAMESPACE = "leeway"
 DATE_COLUMN = "date"
-"""Column of every table with the day of a row's partition; of a month, its first day."""
+"""Column of every table: the day of the row's partition; if the partition is a month, its first day."""
 PARTITION_PROPERTY = "leeway.partition"
 """Snapshot property: the partition that a commit wrote."""
 DIGEST_PROPERTY = "leeway.digest"
-"""Snapshot property: SHA-256 over the files that a commit wrote."""
+"""Snapshot property: SHA-256 over the data files that a commit wrote."""
 RETRY_S = 120.0
 """Longest time, seconds, that a commit is retried while other processes commit to the same table."""
 RETRIES_PROPERTY = "commit.retry.num-retries"

@@ -1,4 +1,7 @@
-"""Check pyiceberg's configuration of the catalog. Name the wrong setting in errors."""
+"""Check pyiceberg's configuration of the catalog, and translate the errors of this catalog.
+
+A catalog is configured by the environment variables `PYICEBERG_CATALOG__LEEWAY__...` or by .pyiceberg.yaml.
+"""
 
 from __future__ import annotations
 
@@ -73,7 +76,7 @@ def _check_warehouse(warehouse: str) -> None:
 
 @contextmanager
 def explain_errors() -> Iterator[None]:
-    """Translate errors of the block that opens the configured catalog or reads its database: name the catalog in them.
+    """Translate errors of a block that opens the configured catalog or reads its database, so that they name it.
 
     Other errors are raised unchanged.
 

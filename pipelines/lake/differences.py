@@ -29,7 +29,7 @@ from pipelines.system.temporary_folders import make_temporary_folder
 BUCKETS = 64
 """Number of files for the hashes. For 10 million old and 10 million new rows, each file has 5 MB."""
 BATCH_ROWS = 64 * 1024
-"""Rows whose hashes are read at a time."""
+"""Number of rows whose hashes are read at a time."""
 _HASH_TYPE = np.dtype([("key", "u8"), ("row", "u8"), ("is_old", "?")])
 # One query for old and new rows, so that a column has one type: equal numbers of different types, such as an integer
 # and a float, have different hashes.
@@ -52,6 +52,9 @@ def count_changes(
 
     Returns:
         The changes. If the old rows cannot be read because their file is damaged, all new rows are counted as added.
+
+    Raises:
+        DataError: a column of the key is in neither the old nor the new rows. A retry cannot help.
     """
     try:
         return _compare(old_scan, new_files, key, ignored_columns)

@@ -24,7 +24,8 @@ DIGEST_IN_NAME = re.compile(r"-([0-9a-f]{64})\.parquet$")
 def write_file_with_digest(table: Table, day: dt.date, rows: pa.Table) -> Iterator[NewFiles]:
     """Write a few rows to one file in the table's folder; remove it when the block ends, unless it is committed.
 
-    The digest of the content is in the file's name, so it is known after the snapshot that wrote the file has expired.
+    The digest of the content is in the file's name, so it is still known after the snapshot that wrote the file has
+    expired.
     """
     content = pa.BufferOutputStream()
     with pq.ParquetWriter(content, rows.schema, compression="zstd") as writer:

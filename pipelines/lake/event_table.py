@@ -23,7 +23,7 @@ COMMON_COLUMNS = [
     (DATE_COLUMN, pa.date32()),  # first day of the month of `at`
     ("id", TEXT),
     ("model", TEXT),
-    # Position among the model's events, from 0. The time of the event cannot order them: the clocks of machines differ.
+    # Position among the model's events, from 0. Events are not ordered by time, because the clocks of machines differ.
     ("place", pa.int64()),
     ("kind", TEXT),
 ]
@@ -36,7 +36,7 @@ class Event(Protocol):
 
     @property
     def id(self) -> str:
-        """Digest of the event's content: the same event has the same id, however often it is recorded."""
+        """Digest of the fields that identify the event: if an event is recorded twice, both have the same id."""
 
     @property
     def at(self) -> dt.datetime:
@@ -60,10 +60,11 @@ class EventTable(ABC, Generic[E, S]):
 
     @classmethod
     def open(cls, lake: Lake | None = None) -> Self:
-        """Open the table in the configured lake; create it if it does not exist.
+        """Open the table of events of all models.
 
         Args:
-            lake: lake to read the table in, without creating the table. None: the configured lake.
+            lake: lake of the table; the first append creates the table. None: the configured lake, in which the table
+                is created now if it does not exist.
 
         Raises:
             ConflictError: the lake's catalog stayed locked. A retry can help.

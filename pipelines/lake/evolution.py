@@ -1,7 +1,7 @@
 """Plan changes of a table's columns: accept added and widened columns, refuse removed and narrowed columns.
 
 A partition that is earlier than a change may be written again with the columns from before the change. So table
-properties record the first partition that has an added column, and the first that has a widened column in its new type.
+properties record the earliest partition that has an added column, and the partition whose write widened a column.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pipelines.partitions import Partition
 
 SINCE_PREFIX, WIDE_SINCE_PREFIX = "leeway.since.", "leeway.wide-since."
 """Prefixes of table properties, each followed by the name of a column, such as leeway.since.wind_speed. The value is
-the first partition that has the column, or that has it in its wider type."""
+the earliest partition that has the added column, or the partition whose write widened it."""
 _WIDENINGS = {(pa.int32(), pa.int64()), (pa.float32(), pa.float64())}
 """Pairs of a type and the wider type that Iceberg can change it to."""
 _ICEBERG_TYPES = {
@@ -62,7 +62,7 @@ class Evolution:
 def to_iceberg_schema(schema: pa.Schema, table_schema: pa.Schema | None = None) -> pa.Schema:
     """Return the schema in types that Iceberg has.
 
-    A column without any value gets its type in the table, or is left out if the table lacks the column.
+    A column of type null, which has no values, gets its type in the table; if the table lacks it, it is left out.
 
     Args:
         schema: schema of the rows to write.
@@ -142,25 +142,25 @@ def _plan_properties(
 ) -> dict[str, str]:
     """Return the table properties to set.
 
-    The partition becomes the first one of each added or widened column. If the partition has a column whose recorded
-    first partition is later, it becomes the first one of that column, too.
+    The partition is recorded for each added or widened column. It also replaces a later partition that is recorded for
+    an added column, if the partition has that column.
     """
     changes = {f"{SINCE_PREFIX}{name}": partition.isoformat() for name in added_types}
     changes |= {f"{WIDE_SINCE_PREFIX}{name}": partition.isoformat() for name in widened_types}
     earlier_partitions = {
         name: partition.isoformat()
-        for name, first_partition in properties.items()
+        for name, recorded_partition in properties.items()
         if name.startswith(SINCE_PREFIX)
         and name.removeprefix(SINCE_PREFIX) in columns
-        and partition.isoformat() < first_partition
+        and partition.isoformat() < recorded_partition
     }
     return changes | earlier_partitions
 
 
 def _is_before(properties: Mapping[str, str], prefix: str, name: str, partition: Partition) -> bool:
-    """Return whether the partition is earlier than the first one that a table property records for the column."""
-    first_partition = properties.get(f"{prefix}{name}")
-    return first_partition is not None and name != DATE_COLUMN and partition.isoformat() < first_partition
+    """Return whether the partition is earlier than the one that a table property records for the column."""
+    recorded_partition = properties.get(f"{prefix}{name}")
+    return recorded_partition is not None and name != DATE_COLUMN and partition.isoformat() < recorded_partition
 
 
 def _is_wider(old_type: pa.DataType, new_type: pa.DataType) -> bool:

@@ -1,4 +1,4 @@
-"""Read which partition each snapshot of a table wrote, and the digest of the files that it wrote."""
+"""Read which partition each snapshot of a table wrote, and the digest of its files; expire old snapshots."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from pipelines.lake.commits import DIGEST_PROPERTY, PARTITION_PROPERTY
 from pipelines.partitions import Partition, PartitionT, get_date, get_unit, parse_partition
 
 MAX_SNAPSHOTS = 30
-"""Number of old snapshots at which all of them are expired."""
+"""If a table has this number of old snapshots, all of them are expired."""
 
 
 def find_oldest_equal_snapshot(table: Table, first: Partition, last: Partition) -> Snapshot | None:
-    """Return the oldest snapshot whose partitions `first`..`last` equal the current ones; None for an empty table."""
+    """Return the oldest snapshot since which no partition in `first`..`last` was written; None for an empty table."""
     snapshot = None
     for snapshot in _iterate_newest_first(table):
         if _may_have_written(snapshot, first, last):

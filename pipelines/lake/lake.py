@@ -68,7 +68,7 @@ class Lake:
 
         Args:
             name: name of the table; if there is no such table, it is created with the rows' schema.
-            partition: the partition.
+            partition: the partition to write.
             rows: all rows of the partition, or those with `part_values`, in the order in which they are read. Their
                 `date` (and `hour`, if the partition is an hour) are those of the partition.
             key: columns that identify a row. Without them, a changed row is counted as one removed and one added.
@@ -108,13 +108,14 @@ class Lake:
         raise AssertionError("tenacity returns or raises")
 
     def append_rows(self, name: str, partition: dt.date, rows: pa.Table) -> None:
-        """Append rows to a partition of a table whose old rows never change, as one commit. New columns are added.
+        """Append rows to a partition, as one commit. Columns that the table lacks are added.
 
-        If the table has many old snapshots, they are expired.
+        Use it only for tables whose rows never change, and whose old snapshots nobody reads: many old snapshots are
+        expired.
 
         Args:
             name: name of the table; if there is no such table, it is created with the rows' schema.
-            partition: the partition; it is the `date` of all rows.
+            partition: the day of the partition; all rows have it as their `date`.
             rows: rows to append.
 
         Raises:
@@ -182,8 +183,8 @@ class Lake:
     ) -> Iterator[tuple[list[str], pa.Schema]]:
         """Yield the paths of Parquet files with the rows of `first`..`last`, and the columns as of the snapshot.
 
-        The paths are on this machine, and valid until the block ends. A column that a file lacks is null; a file may
-        have a column in a narrower type.
+        The paths are on this machine, and valid until the block ends. A file may lack a column, whose values are then
+        null, or have it in a narrower type.
 
         Raises:
             DataError: there is no such table or snapshot. A retry cannot help.
@@ -205,14 +206,14 @@ class Lake:
         return self.count_rows_by_partition(name, "day")  # type: ignore[return-value]
 
     def count_rows_by_partition(self, name: str, unit: Unit) -> dict[Partition, int]:
-        """Return the row count of every partition, of this unit, that has rows; empty if there is no such table."""
+        """Return the row count of each partition (of unit `unit`) that has rows; empty if there is no such table."""
         table = find_table(self.catalog, name)
         return count_rows(table, unit) if table else {}
 
     def count_rows_of_partitions(
         self, name: str, partitions: Collection[PartitionT], part_values: Mapping[str, str] = WHOLE_PARTITION
     ) -> dict[PartitionT, int]:
-        """Return the row count of each of `partitions` that has rows, or of its rows with `part_values`."""
+        """Return the row count of each of `partitions`, or of its rows with `part_values`; omit counts of 0."""
         table = find_table(self.catalog, name) if partitions else None
         files = list_files_by_partition(table, partitions, part_values) if table else []
         counts: dict[PartitionT, int] = {}
@@ -272,27 +273,28 @@ class Lake:
     ) -> Commit:
         """Replace the rows that `row_filter` selects by the new rows, in one attempt; do nothing if they are equal."""
         table = load_table(self.catalog, name)
-        plan, old_scan = evolution.plan_evolution(table, new_files.schema, partition), table.scan(row_filter=row_filter)
+        plan = evolution.plan_evolution(table, new_files.schema, partition)
+        old_scan = table.scan(row_filter=row_filter)
         files = views.list_data_files(old_scan)
         has_rows, has_same_digest = bool(files), history.find_digest(table, partition) == new_files.digest
         is_intact = has_rows and has_same_digest and views.have_digest(table.io, files, new_files.digest)
         column_changes = plan.describe()
         if is_intact and not column_changes:
-            return _report_unchanged_partition(table, partition, new_files)
+            return _build_unchanged_commit(table, partition, new_files)
         changes = ChangeCounts(added=new_files.rows)
         if has_rows:
             changes = differences.count_changes(old_scan, new_files, key, ignored_columns)
         is_damaged = has_rows and has_same_digest and not is_intact  # then the files are replaced by equal rows
         if not changes and not column_changes and not is_damaged:
-            return _report_unchanged_partition(table, partition, new_files)
+            return _build_unchanged_commit(table, partition, new_files)
         properties = build_properties(partition, new_files)
         snapshot = commit_new_files(table, new_files, row_filter if has_rows else None, properties, plan.apply)
         rows = new_files.rows
         return Commit(snapshot.snapshot_id, changed=True, rows=rows, changes=changes, column_changes=column_changes)
 
 
-def _report_unchanged_partition(table: Table, partition: Partition, new_files: NewFiles) -> Commit:
-    """Return a result with the snapshot that wrote the partition: a write of another partition does not change it."""
+def _build_unchanged_commit(table: Table, partition: Partition, new_files: NewFiles) -> Commit:
+    """Build the result of a write that changed nothing, with the snapshot that last wrote the partition."""
     snapshot = history.find_last_write(table, partition) or table.current_snapshot()
     assert snapshot is not None
     return Commit(snapshot.snapshot_id, changed=False, rows=new_files.rows)

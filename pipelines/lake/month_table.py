@@ -86,7 +86,8 @@ class MonthTable:
         name: name of the table.
         schema: columns of the table, with `date`, the first day of the month.
         catalog: the catalog of the table; None: the configured catalog.
-        keeps_old_snapshots: whether old snapshots are kept. If they are, commits become slower with each snapshot.
+        keeps_old_snapshots: whether old snapshots are kept. If they are, commits become slower with each snapshot. If
+            not, many old snapshots are expired after a commit.
 
     Raises:
         ConflictError: the lake's catalog stayed locked. A retry can help.
@@ -130,7 +131,7 @@ class MonthTable:
     def update(self, change: Callable[[TableVersion], T]) -> T:
         """Call `change` with the current version of the table; call it again if another writer committed first.
 
-        Columns of the schema that the table lacks are added before; they are null in the old rows.
+        First, columns of the schema that the table lacks are added; they are null in the old rows.
 
         Args:
             change: function that reads rows of the version, and replaces at most one month. It must have no other

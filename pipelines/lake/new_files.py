@@ -38,7 +38,7 @@ FILE_BYTES = 512 * 1024 * 1024
 def check_first_rows(
     partition: Partition, schema: pa.Schema, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Check the first rows, before a table is created for them; return the same batches.
+    """Check the columns and the first rows, before a table is created for them; return batches with the same rows.
 
     Raises:
         DataError: there are no rows, or `date` or `hour` is missing or of a wrong type, or the first rows are of
@@ -73,8 +73,8 @@ class NewFiles:
     is_committed: bool = False
     """Whether a snapshot refers to the files. If not, they are removed when the block that wrote them ends."""
     is_commit_begun: bool = False
-    """Whether a commit of the files has begun. If the commit then raises an error, it may have been done nevertheless:
-    only the catalog knows."""
+    """Whether a commit of the files has begun. If it then raises an error, it may have succeeded nevertheless: only the
+    catalog knows."""
 
 
 @contextmanager
@@ -122,7 +122,10 @@ def _write_file(table: Table, path: str, first_group: pa.Table, groups: Iterator
 
 
 def regroup_rows(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Yield the rows in tables of `GROUP_ROWS`, for batches of any size, so that equal rows give equal bytes."""
+    """Yield the rows in tables of `GROUP_ROWS` rows, the last with the remainder, whatever the sizes of the batches.
+
+    So equal rows give equal bytes.
+    """
     pending_batches: list[pa.RecordBatch] = []
     pending_rows = 0
     for batch in batches:
@@ -154,15 +157,15 @@ def _cast(partition: Partition, schema: pa.Schema, batch: pa.RecordBatch) -> pa.
 def _check_partition(partition: Partition, batch: pa.RecordBatch) -> None:
     """Refuse rows whose `date`, or for a partition by hour, whose `hour` is not that of the partition."""
     day = get_date(partition)
-    other_keys = [str(value) for value in pc.unique(batch[DATE_COLUMN]).to_pylist() if value != day]
-    if isinstance(partition, Hour) and not other_keys:
-        other_keys = [
+    other_partitions = [str(value) for value in pc.unique(batch[DATE_COLUMN]).to_pylist() if value != day]
+    if isinstance(partition, Hour) and not other_partitions:
+        other_partitions = [
             f"{day}T{hour:02d}" for hour in pc.unique(batch[HOUR_COLUMN]).to_pylist() if hour != partition.hour
         ]
-    if other_keys:
+    if other_partitions:
         unit = get_unit(partition)
         raise DataError(
-            f"partition {partition} must hold rows of that {unit} only, but holds {', '.join(other_keys[:5])}."
+            f"partition {partition} must hold rows of that {unit} only, but holds {', '.join(other_partitions[:5])}."
         )
 
 
@@ -216,7 +219,10 @@ def commit_new_files(
         new_files: the files to add.
         row_filter: selects the rows to delete; None if no rows are deleted.
         properties: properties of the snapshot.
-        apply: makes further changes in the same transaction.
+        apply: function that makes further changes in the same transaction, before the rows are replaced.
+
+    Raises:
+        CommitFailedException: another process committed first.
     """
     new_files.is_commit_begun = True
     with CachingTransaction(table) as transaction:

@@ -31,8 +31,8 @@ from pipelines.partitions import HOUR_COLUMN, Hour, Month, Partition, PartitionT
 from pipelines.window import Unit
 
 WHOLE_PARTITION: Mapping[str, str] = {}
-"""The `part_values` that select all rows of a partition. Others select the rows with certain values of some
-columns, such as {"model": "flights", "version": "3"}."""
+"""The `part_values` that select all rows of a partition. Other `part_values`, such as {"model": "flights", "version":
+"3"}, select only the rows that have these values in these columns."""
 _EPOCH = dt.date(1970, 1, 1)
 """Iceberg stores a date as the number of days since this day."""
 

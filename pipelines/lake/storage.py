@@ -94,8 +94,12 @@ def list_files(io: FileIO, location: str) -> dict[str, dt.datetime]:
     The locations have the scheme and host of `location`. Files whose names begin with a dot are left out: a killed
     `put_file` leaves such a file.
 
+    If `io` is not pyarrow's, it cannot list files, and no files are returned.
+
     Raises:
-        ServiceError: the storage does not answer, or may not be listed. A retry can help.
+        OSError: the folder is on this machine and cannot be read.
+        DataError: the storage refuses the request, for example because it may not be listed. A retry cannot help.
+        ServiceError: the storage does not answer. A retry can help.
     """
     if not isinstance(io, PyArrowFileIO):
         return {}
@@ -160,10 +164,10 @@ def _translate_remote_errors(location: str, *, is_one_file: bool = True) -> Iter
 
     Args:
         location: location of the file or folder that is read or written.
-        is_one_file: whether a refused request is a problem of one file, and not of the whole storage.
+        is_one_file: whether "access denied" is a problem of this file only, and not of the whole storage.
 
     Raises:
-        PermissionError: the storage refuses a request for one file.
+        PermissionError: the storage denies access, and `is_one_file` is set.
         DataError: the storage refuses the request, for example because the bucket is missing. A retry cannot help.
         ServiceError: the storage does not answer. A retry can help.
     """
@@ -181,5 +185,5 @@ def _translate_remote_errors(location: str, *, is_one_file: bool = True) -> Iter
             raise translation from None
         reason = describe_reason(error)
         raise ServiceError(
-            f"{location} cannot be read: {reason}.", "Check whether the lake's storage answers."
+            f"{location} cannot be read or written: {reason}.", "Check whether the lake's storage answers."
         ) from None

@@ -17,7 +17,7 @@ from pyiceberg.table.snapshots import Snapshot, SnapshotLogEntry
 from pyiceberg.table.update import TableRequirement, TableUpdate
 
 MAX_CACHED_VERSIONS = 16
-"""Number of versions of tables' metadata that a catalog keeps in memory."""
+"""Largest number of table versions whose metadata a catalog keeps in memory."""
 
 
 def _return_self(self: Any, _: Any = None) -> Any:

@@ -38,7 +38,10 @@ def create_scan_view(
 
 @contextmanager
 def open_files(scan: DataScan) -> Iterator[list[str]]:
-    """Yield paths on this machine of Parquet files with the scan's rows, valid until the block ends."""
+    """Yield paths on this machine of Parquet files with the scan's rows, valid until the block ends.
+
+    The scan's filter must select whole partitions, because whole files are returned.
+    """
     tasks = list_data_files(scan)
     with make_temporary_folder() as folder:
         # Other engines delete rows by writing delete files, which DuckDB would ignore.

@@ -14,7 +14,11 @@ METADATA_SUFFIX = ".metadata.json"
 
 
 def get_tables_folder(catalog: Catalog) -> str:
-    """Return the folder in which the catalog creates tables; empty if only the catalog's server knows it."""
+    """Return the location of the folder in which the catalog creates tables.
+
+    Returns:
+        The location; empty if only the catalog's server knows it, or if the warehouse is not a location.
+    """
     # pyiceberg 0.12: a catalog has this method only if no server decides where its tables are.
     resolve = getattr(catalog, "_resolve_table_location", None)
     warehouse = str(catalog.properties.get("warehouse", "")).rstrip("/")
@@ -45,8 +49,8 @@ def load_io(catalog: Catalog, location: str) -> FileIO:
 def list_stored_tables(io: FileIO, folder: str, name: str = "") -> dict[str, list[str]]:
     """Return the tables whose files are in the folder.
 
-    A folder is a table if it has had rows: its metadata have a second version, or a later one. A writer that was
-    killed while it created a table leaves only the first version.
+    A folder counts as a table only if rows were written: then its metadata have a second or later version. A writer
+    that was killed while it created a table leaves only the first version.
 
     Args:
         io: reads the files.

@@ -1,4 +1,4 @@
-"""Ask the guards about a training: collect the facts of its request, and list the answer of each guard."""
+"""Collect the facts that the guards need about a training, and list each guard's decision without recording it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NO_RUN = "none: loop status"
 
 @dataclass(frozen=True)
 class TrainingQuestion:
-    """The question whether drift would start a training of a model."""
+    """A training about which the guards are asked: would they let it through if drift requested it now?"""
 
     model: str
     """Registered model."""
@@ -49,9 +49,9 @@ def add_facts(
         request: the request, without these facts.
         dataset: dataset of the model.
         policy: the limits that the guards apply.
-        lake: lake with the data and their validations.
-        explain_budget_refusal: function that explains why the budget does not allow a training of a model; its text is
-            empty if the budget allows it. None: the function of the module `facts`, by the ledgers of the lake.
+        lake: lake with the data, their validations and the ledgers of costs.
+        explain_budget_refusal: function that returns why the budget does not allow a training of the named model; empty
+            if the budget allows it. None: `facts.explain_budget_refusal` with this lake.
 
     Raises:
         SpecError: the parameters of the model are not valid. A retry cannot help.

@@ -13,7 +13,7 @@ from typing import Any, Literal, Self
 from pipelines.settings import get_actor
 
 Trigger = Literal["drift", "schedule", "manual", "backfill"]
-"""What requests a training."""
+"""What requests a training. `drift`: the step `drift`, because of drift or because the last training is too old."""
 Outcome = Literal["passed", "not_passed", "failed"]
 """How a training ended."""
 
@@ -44,7 +44,7 @@ class Event:
     as_of: dt.date | None = None
     """As_of of the training; None for a reset."""
     trigger: str = ""
-    """What requested the training: drift, schedule, manual or backfill."""
+    """What requested the training: see `Trigger`."""
     reason: str = ""
     """Why the training was requested."""
     drifted_columns: tuple[str, ...] = ()
@@ -87,7 +87,7 @@ class Training:
     """Run of a DAG, DAG/RUN."""
     as_of: dt.date
     trigger: str
-    """What requested the training: drift, schedule, manual or backfill."""
+    """What requested the training: see `Trigger`."""
     data: str
     """Digest of the data of the training's window."""
     at: dt.datetime
@@ -113,15 +113,18 @@ class History:
     """Maps each run to its training. A run that runs again, because a person cleared it in Airflow, has one
     training."""
     breaker_runs: tuple[str, ...] = ()
-    """Runs that drift started and that ended since the last reset, newest last."""
+    """Runs with the trigger `drift` whose training ended since the last reset, newest last."""
 
     def find_last_decision(self, run: str) -> Event | None:
-        """Return the last event that started the run or held it back; None if there is none, or the run ended since."""
+        """Return the event by which the run's training was last started or held back.
+
+        Return None if there is no such event, or if the training has ended since.
+        """
         events = [event for event in self.events if event.run == run]
         return events[-1] if events and events[-1].kind is not Kind.ENDED else None
 
     def count_ends(self, run: str) -> int:
-        """Count how often the run ended; a run that was cleared can end more than once."""
+        """Count how often the run's training ended; if the run was cleared in Airflow, it can end more than once."""
         return sum(event.run == run and event.kind is Kind.ENDED for event in self.events)
 
     def add(self, event: Event) -> History:

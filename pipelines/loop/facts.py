@@ -30,7 +30,7 @@ WORST_CASE_KEYS = {"region", "instance_types", "max_run_s"}
 
 
 def load_training_window(model: str, dataset: str, as_of: dt.date) -> WindowSpec:
-    """Load the window of a training of a model as of a date: section `snapshot` of its parameters, with this date.
+    """Load the settings of a training's window: section `snapshot` of the model's parameters, with this as_of.
 
     Raises:
         SpecError: the section is not valid, or names another dataset. A retry cannot help.
@@ -56,16 +56,16 @@ def digest_training_data(lake: Lake, dataset: Dataset, window: Window) -> str:
 def find_validation_failures(
     lake: Lake, dataset: Dataset, days: Days, drifted_columns: Collection[str]
 ) -> Iterator[str]:
-    """Yield a text for each failure in the last validations of some days that must prevent a training.
+    """Yield a text for each failure that must prevent a training, from the last validations of some days.
 
-    Such a failure is a validated day that was not published, a failed critical expectation, or a failed expectation of
+    Such a failure is a validated day that is not published, a failed critical expectation, or a failed expectation of
     any severity on a drifted column or a column from which a drifted feature is built.
 
     Args:
         lake: the lake.
         dataset: the validated dataset.
-        days: days of the window in which drift was found; if there are none, there is no failure.
-        drifted_columns: names of the drifted columns, features, scores or performance metrics.
+        days: days whose validations must have passed (see `select_quality_days`); without days, there is no failure.
+        drifted_columns: columns of the drift findings: features, the score, the label or the performance.
     """
     if not days:
         return
@@ -89,7 +89,7 @@ def load_policy(model: str) -> Policy:
 
 
 def load_planned_training(model: str) -> PlannedTraining | None:
-    """Load the longest training of a model, and its budgets, from its parameters.
+    """Load what the worst-case cost of one training is computed from, and its budgets, from the model's parameters.
 
     Returns:
         The training; None if section `budget` of params.yaml lacks a key of `WORST_CASE_KEYS`.
@@ -104,7 +104,7 @@ def load_planned_training(model: str) -> PlannedTraining | None:
 
 
 def explain_budget_refusal(model: str, lake: Lake | None = None) -> str:
-    """Explain why the budget does not allow a training of the model at its worst-case cost; empty if allowed.
+    """Explain why the budget does not allow a training at its worst-case cost; return an empty text if it does.
 
     The text is also empty if section `budget` of params.yaml lacks a key of `WORST_CASE_KEYS`. The budget of the
     current month by wall-clock time is used, because a replay of past days costs money today.
@@ -112,6 +112,10 @@ def explain_budget_refusal(model: str, lake: Lake | None = None) -> str:
     Args:
         model: registered model.
         lake: lake with the ledgers; None: the configured lake.
+
+    Raises:
+        SpecError: the parameters of the model are not valid. A retry cannot help.
+        DataError: the price of the budget's instance type is not known. A retry cannot help.
     """
     training = load_planned_training(model)
     if training is None:
@@ -122,12 +126,12 @@ def explain_budget_refusal(model: str, lake: Lake | None = None) -> str:
 
 @dataclass(frozen=True)
 class AgeLimit:
-    """The age at which a training is repeated without drift."""
+    """When the next training is due by age, even without drift."""
 
     last_as_of: dt.date
     """As_of of the last training."""
     max_age_days: int
-    """Days after which the next training is due."""
+    """Days after `last_as_of` at which the next training is due."""
 
     @property
     def due_on(self) -> dt.date:
@@ -136,14 +140,14 @@ class AgeLimit:
 
 
 def explain_age(model: str, dataset: Dataset, trained_as_of: dt.date, as_of: dt.date) -> str:
-    """Explain that the last training is too old, by the policy in params.yaml; empty if the training is recent enough.
+    """Explain that the last training is too old, by the policy in params.yaml; return an empty text if it is not.
 
     Args:
         model: registered model.
         dataset: dataset of the model.
         trained_as_of: as_of of the version that scores. It is used if the loop has recorded no later training.
-        as_of: moment of the next training. Only earlier trainings are considered, so a repeated call gives the same
-            answer.
+        as_of: as_of of the training that would be next. Only trainings with an earlier as_of are considered, so a
+            repeated call gives the same answer.
     """
     limit = find_age_limit(model, dataset, trained_as_of, as_of)
     if limit is None or as_of < limit.due_on:
@@ -151,7 +155,7 @@ def explain_age(model: str, dataset: Dataset, trained_as_of: dt.date, as_of: dt.
     age_days = (as_of - limit.last_as_of).days
     return (
         f"the last training was as of {limit.last_as_of}, {age_days} days before {as_of}; "
-        f"it is due after {limit.max_age_days} days"
+        f"the next is due after {limit.max_age_days} days"
     )
 
 
@@ -163,7 +167,7 @@ def find_age_limit(
     history: History | None = None,
     lake: Lake | None = None,
 ) -> AgeLimit | None:
-    """Find out when the next training is due without drift, by the policy in params.yaml; None if never.
+    """Find out when the next training is due by age, by the policy in params.yaml; None if no age makes it due.
 
     A training is due after `max_age_days`. If the last training used fewer days of data, the next is due after that
     number of days, because there are then as many new days as the model has seen. Without `max_age_days`, no training
@@ -173,8 +177,8 @@ def find_age_limit(
         model: registered model.
         dataset: dataset of the model.
         trained_as_of: as_of of the version that scores. It is used if the loop has recorded no later training.
-        as_of: moment of the next training. Only earlier trainings are considered.
-        history: events of the loop; None: those of the journal.
+        as_of: only trainings with an earlier as_of are considered.
+        history: history of the model's trainings; None: the one in the journal.
         lake: lake with the published days; None: the configured lake.
     """
     policy = load_policy(model)
@@ -187,7 +191,7 @@ def find_age_limit(
 
 
 def count_training_days(model: str, dataset: Dataset, as_of: dt.date, lake: Lake | None = None) -> int:
-    """Count the training days of a window as of a date, without days before the first published day; at least 1."""
+    """Count the training days of the window of this as_of, without days before the first published day; at least 1."""
     window = load_training_window(model, dataset.name, as_of).compute_window()
     first_published_day = min((lake or Lake.open()).count_rows_by_day(dataset.table), default=window.train.first)
     return max(len(window.clip_to(first_published_day).train), 1)

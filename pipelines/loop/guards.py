@@ -27,7 +27,8 @@ class Request:
     as_of: dt.date
     """As_of of the training: it sees only rows whose label was known before this day."""
     trigger: str
-    """What makes the request: `drift`, `schedule`, `manual` or `backfill`."""
+    """What makes the request: `drift` (by drift, or by the age of the last training), `schedule`, `manual` or
+    `backfill`."""
     now: dt.datetime
     """Wall-clock time of the request."""
     reason: str = ""
@@ -61,15 +62,16 @@ def check_data_quality(request: Request, history: History, policy: Policy) -> Ho
         return None
     remainder = f"; and {len(failures) - 3} more" if len(failures) > 3 else ""
     return HoldBack(
-        "data_quality", f"validation failed in the window of the drift: {'; '.join(failures[:3])}{remainder}"
+        "data_quality", f"validation failed on days before the training: {'; '.join(failures[:3])}{remainder}"
     )
 
 
 def check_breaker(request: Request, history: History, policy: Policy) -> HoldBack | None:
     """Hold back if the last trainings did not pass the gate: retraining does not help, so a person has to find out why.
 
-    After `policy.breaker_days` days the guard allows one training, because its holdout has new days. If that training
-    does not pass either, the guard holds back for the same time again.
+    Only trainings with the trigger `drift` that ended since the last reset count. After `policy.breaker_days` days the
+    guard allows one training, because its holdout has new days. If that training does not pass either, the guard holds
+    back for the same time again.
     """
     trainings = {training.run: training for training in _list_earlier_trainings(request, history)}
     last_trainings = [trainings[run] for run in history.breaker_runs if run in trainings][-policy.breaker_after :]
@@ -83,14 +85,17 @@ def check_breaker(request: Request, history: History, policy: Policy) -> HoldBac
 
 
 def check_same_data(request: Request, history: History, policy: Policy) -> HoldBack | None:
-    """Hold back if another training had the same data."""
+    """Hold back if another training used the same data: it would give the same model."""
     trainings = _list_other_trainings(request, history)
     match = next((training for training in trainings if request.data and training.data == request.data), None)
     return HoldBack("same_data", f"{match.run} trained on the same data, as of {match.as_of}") if match else None
 
 
 def check_in_flight(request: Request, history: History, policy: Policy) -> HoldBack | None:
-    """Hold back while another training runs: its result decides whether the next one is needed."""
+    """Hold back while another training runs: its result decides whether the next one is needed.
+
+    A training without a recorded end counts as running for `policy.in_flight_h` hours.
+    """
     limit = dt.timedelta(hours=policy.in_flight_h)
     trainings = _list_other_trainings(request, history)
     running_trainings = [
@@ -105,7 +110,7 @@ def check_in_flight(request: Request, history: History, policy: Policy) -> HoldB
 
 
 def check_cooldown(request: Request, history: History, policy: Policy) -> HoldBack | None:
-    """Hold back if another training is too close in time: the drift of a model can be measured only after some days."""
+    """Hold back if the as_of of another training is too close: drift can be measured only days after a training."""
     trainings = _list_other_trainings(request, history)
     near_dates = [
         training.as_of for training in trainings if _count_days_between(training, request) < policy.cooldown_days
@@ -120,16 +125,14 @@ def check_cooldown(request: Request, history: History, policy: Policy) -> HoldBa
 
 
 def check_per_week(request: Request, history: History, policy: Policy) -> HoldBack | None:
-    """Hold back if there would be more trainings within seven days than the policy allows."""
+    """Hold back if the as_of of as many trainings as the policy allows is less than seven days before or after."""
     week = dt.timedelta(WEEK_DAYS)
     trainings = _list_other_trainings(request, history)
-    recent_dates = sorted(
-        training.as_of for training in trainings if _count_days_between(training, request) < WEEK_DAYS
-    )
-    if len(recent_dates) < policy.per_week:
+    near_dates = sorted(training.as_of for training in trainings if _count_days_between(training, request) < WEEK_DAYS)
+    if len(near_dates) < policy.per_week:
         return None
-    reason = f"trainings in the week to {request.as_of}: {len(recent_dates)}, the last as of {recent_dates[-1]}"
-    return HoldBack("per_week", f"{reason}; allowed: {policy.per_week}", recent_dates[-policy.per_week] + week)
+    reason = f"trainings within a week of {request.as_of}: {len(near_dates)}, the last as of {near_dates[-1]}"
+    return HoldBack("per_week", f"{reason}; allowed: {policy.per_week}", near_dates[-policy.per_week] + week)
 
 
 def check_age(request: Request, history: History, policy: Policy) -> HoldBack | None:
@@ -161,10 +164,10 @@ GUARDS: Mapping[str, Guard] = {
     "per_week": check_per_week,
     "budget": check_budget,
 }
-"""The guards of trainings that drift requests, by name; the most serious is first."""
+"""The guards of requests with the trigger `drift`, by name; the most serious is first."""
 SCHEDULE_GUARDS: Mapping[str, Guard] = {"age": check_age}
 """The guards of the schedule's runs."""
-ALERTING = ("data_quality", "breaker")
+ALERT_GUARDS = ("data_quality", "breaker")
 """Names of the guards that alert a person, because a person has to look at the data or at the trainings."""
 
 
@@ -184,7 +187,8 @@ def list_hold_backs(request: Request, history: History, policy: Policy) -> list[
 def combine_hold_backs(request: Request, history: History, policy: Policy) -> HoldBack | None:
     """Combine the decisions of all guards that hold the request back into one; None if no guard holds it back.
 
-    The combined decision has the name of the most serious guard, and the reasons of all guards.
+    The combined decision has the name of the most serious guard, the reasons of all guards, and the latest `until`; no
+    `until` if one of the guards has none.
     """
     hold_backs = list_hold_backs(request, history, policy)
     if not hold_backs:

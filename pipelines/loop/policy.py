@@ -16,25 +16,26 @@ class Policy(Parameters):
     """Bounds of the guards. An unknown key is refused, since otherwise a misspelt bound would have no effect."""
 
     cooldown_days: Days = 14
-    """Smallest number of days between the as_of of a training that drift starts and that of any other training. 0: no
-    pause."""
+    """Smallest number of days between the as_of of a training with the trigger `drift` and that of any other training.
+    0: no pause."""
     per_week: Count = 1
     """Largest number of trainings within seven days, by their as_of. Trainings that a person or the schedule started
     count, too; backfills do not."""
     breaker_after: Count = 3
-    """Number of trainings in a row that drift started and that did not pass the gate, after which the breaker holds
+    """Number of trainings in a row with the trigger `drift` that did not pass the gate, after which the breaker holds
     back further ones."""
     breaker_days: Days = 28
     """Number of days from the last of these trainings until the breaker allows one training again. 0: the breaker waits
     for `loop reset`. Normally this is the length of the holdout, so that the new holdout has only days on which no
     earlier candidate was judged."""
     max_age_days: Days = 0
-    """Largest age of a model, in days since its last training. An older model is trained again, even without drift. If
-    this is set, a run of the schedule trains only a model of at least this age. 0: no limit."""
+    """Number of days after the as_of of the last training at which the model is trained again, even without drift; it
+    is trained earlier if the last training used fewer days of data. If this is set, a run of the schedule trains only
+    if the last training is at least this old. 0: no limit."""
     in_flight_h: Annotated[float, Field(gt=0, le=8_784, allow_inf_nan=False)] = 96.0
     """Number of hours after which a training without a recorded end is treated as dead. Choose more than an approval
     may take."""
     quality_days: Days | None = None
     """Number of days before `as_of` whose validations must have passed. Empty: the days that the drift step compares
-    (`window_days` in section drift of params.yaml); a smaller number has the same effect. 0: validations are not
-    examined."""
+    (`window_days` in section drift of params.yaml); a smaller number, except 0, has the same effect. 0: validations are
+    not examined."""

@@ -32,7 +32,8 @@ COLORS = {
     "held_back": REFERENCE_COLOR,
     "reset": CANDIDATE_COLOR,
 }
-"""Maps each kind of event to its color; the rows of the timeline are in this order, from top to bottom."""
+"""Maps each kind of event in the chart to its color; the rows are in this order, from top to bottom. Events of other
+kinds, passed and alias_moved, are only in the page's table."""
 
 
 def write_report(folder: Path, study: Study) -> Path:
@@ -40,11 +41,11 @@ def write_report(folder: Path, study: Study) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     pictures = [save_figure(folder / "weeks.png", _draw_weeks(study))]
     rows = [_build_strategy_row(strategy, study) for strategy in study.strategies]
-    names = [strategy.name for strategy in study.strategies]
+    strategy_names = [strategy.name for strategy in study.strategies]
     values = {
         "rows": rows,
         "comparisons": summarize_gain(study),
-        "names": names,
+        "names": strategy_names,
         "events": list(_build_event_rows(study.timeline)),
     }
     return write_page(folder / PAGE, PAGE, pictures, study=study, **values)
@@ -61,7 +62,7 @@ def summarize_study(study: Study) -> list[str]:
 
 
 def summarize_gain(study: Study) -> list[str]:
-    """Describe how the loop compares with each other strategy, in one line for each."""
+    """Compare the strategy of the loop, "on drift", with each other strategy, in one line for each."""
     lines = []
     for other_strategy in (NEVER_STRATEGY, MONTHLY_STRATEGY):
         gain = compare_strategies(study.weeks, DRIFT_STRATEGY, other_strategy, study.metric)
@@ -87,7 +88,7 @@ def _build_strategy_row(strategy: Strategy, study: Study) -> dict[str, Any]:
 
 
 def _build_event_rows(timeline: Sequence[TimelineEvent]) -> Iterator[dict[str, Any]]:
-    """Yield a table row for each event. Consecutive trainings that the same guard held back share a row."""
+    """Yield a table row for each event. Consecutive events of trainings that the same guard held back share a row."""
     for (kind, _), similar_events in groupby(timeline, lambda event: (event.kind, _get_guard_name(event))):
         events = list(similar_events)
         for group in [events] if kind == "held_back" else [[event] for event in events]:
@@ -119,7 +120,7 @@ def _draw_weeks(study: Study) -> Any:
 
 
 def _draw_timeline(axis: Axes, timeline: Sequence[TimelineEvent]) -> None:
-    """Draw every event as a vertical line at its day, in one row for each kind."""
+    """Draw each event whose kind is in `COLORS` as a vertical line at its day, in one row for each kind."""
     for row, (kind, color) in enumerate(reversed(COLORS.items())):
         days: list[Any] = [event.day for event in timeline if event.kind == kind]
         axis.plot(days, [row] * len(days), "|", color=color, markersize=14, markeredgewidth=1.6)

@@ -50,7 +50,7 @@ WEEK_DAYS = 7
 
 @dataclass(frozen=True)
 class ServedVersion:
-    """A version, and the first day on which it served."""
+    """A version, and the first day on which it would have served under a strategy."""
 
     version: str
     since: dt.date
@@ -58,20 +58,21 @@ class ServedVersion:
 
 @dataclass(frozen=True)
 class Strategy:
-    """A strategy of retraining, and its results."""
+    """A retraining strategy, and its results."""
 
     name: str
     rule: str
     """When the strategy trains, in words."""
     serving_versions: Sequence[ServedVersion]
-    """Versions that served, oldest first; the first of them served on the first day."""
+    """Versions that would have served, oldest first; the first of them served on the first day."""
     runs: Sequence[str]
-    """Runs that trained, including those whose version never served."""
+    """The run that trained the first version, and the runs of all later trainings of the strategy, including those
+    whose version never served."""
     cost_usd: float | None
     """Cost of these runs in the ledger; None if the ledger lacks one of them."""
 
     def find_version_on(self, day: dt.date) -> str:
-        """Return the version that served on the day."""
+        """Return the version that would have served on the day."""
         return [served_version.version for served_version in self.serving_versions if served_version.since <= day][-1]
 
 
@@ -93,10 +94,11 @@ class TimelineEvent:
     day: dt.date
     """The as_of of the training or of the version; for a reset, the as_of of the event before it."""
     kind: str
-    """started, held_back, passed, not_passed, failed, promoted, rolled_back or reset."""
+    """started, held_back or reset; for a training that ended, its outcome: passed, not_passed or failed; for a change
+    of the champion: promoted, rolled_back or alias_moved (the alias was moved in MLflow, not by a command)."""
     text: str
     """Reason of the event. If a guard held the training back, the name of the guard comes first: GUARD: REASON. For a
-    promotion or rollback, the old and the new champion."""
+    change of the champion, the old and the new champion."""
 
 
 @dataclass(frozen=True)
@@ -134,12 +136,12 @@ def run_study(name: str, dataset: Dataset, first: dt.date, last: dt.date | None)
     Args:
         name: registered model.
         dataset: dataset of the model.
-        first: first day; a champion served on it.
+        first: first day. The newest version with this as_of or an earlier one that was ever promoted serves on it.
         last: last day; None: the last published day.
 
     Raises:
-        DataError: there was no champion on the first day, no day is published from it on, or the metric cannot be
-            computed for any week. A retry cannot help.
+        DataError: no promoted version has the first day or an earlier day as its as_of, no day is published from the
+            first day on, or the metric cannot be computed for any week. A retry cannot help.
         ServiceError: MLflow does not answer. A retry can help.
     """
     refuse_monthly_partitions(dataset, "the study of the loop")
@@ -168,10 +170,12 @@ def run_study(name: str, dataset: Dataset, first: dt.date, last: dt.date | None)
 
 
 def list_strategies(registry: Registry, name: str, history: History, first: dt.date, last: dt.date) -> list[Strategy]:
-    """List the three strategies with their results. All begin with the champion of the first day.
+    """List the three strategies with their results.
+
+    All begin with the same version: of those that were ever promoted, the newest with an as_of of `first` or earlier.
 
     Raises:
-        DataError: there was no champion on the first day. A retry cannot help.
+        DataError: there is no such version. A retry cannot help.
     """
     versions = {str(version.version): version for version in registry.list_versions(name)}
     events = Lifecycle.open().read_state(name).events
@@ -188,7 +192,7 @@ def list_strategies(registry: Registry, name: str, history: History, first: dt.d
     first_version = str(earlier_champions[-1][1])
     first_run, costs = versions[first_version].tags.get("leeway.dag_run", ""), _sum_cost_by_run()
 
-    def build_strategy(title: str, rule: str, triggers: Iterable[str]) -> Strategy:
+    def build_strategy(strategy_name: str, rule: str, triggers: Iterable[str]) -> Strategy:
         trainings = [
             training
             for training in history.trainings.values()
@@ -199,12 +203,12 @@ def list_strategies(registry: Registry, name: str, history: History, first: dt.d
             ServedVersion(training.version, training.as_of)
             for training in trainings
             if training.outcome == "passed"
-            and training.version in (promoted_versions if title == DRIFT_STRATEGY else versions)
+            and training.version in (promoted_versions if strategy_name == DRIFT_STRATEGY else versions)
         ]
         runs = [first_run, *(training.run for training in trainings)]
         known_costs = [costs[run] for run in runs if run in costs]
         cost = sum(known_costs) if len(known_costs) == len(runs) else None
-        return Strategy(title, rule, [ServedVersion(first_version, first), *served_versions], runs, cost)
+        return Strategy(strategy_name, rule, [ServedVersion(first_version, first), *served_versions], runs, cost)
 
     return [build_strategy(*strategy) for strategy in STRATEGIES]
 
@@ -217,7 +221,16 @@ def score_week(
     scorers: Mapping[str, Scorer],
     metric: PrimaryMetric = AUC,
 ) -> Week | None:
-    """Score each day of a week by the version that served on it; None if the metric cannot be computed."""
+    """Measure each strategy in a week; return None if the metric cannot be computed.
+
+    Args:
+        days: the days of the week.
+        frame: `date`, features and label of the labelled rows of these days.
+        label: name of the label's column.
+        strategies: the strategies; they say which version scores which day.
+        scorers: maps each version to the function that scores rows.
+        metric: metric to compute.
+    """
     labels = frame[label]
     row_days = pd.to_datetime(frame[DATE_COLUMN]).dt.date
     row_versions = {strategy.name: [strategy.find_version_on(day) for day in row_days] for strategy in strategies}

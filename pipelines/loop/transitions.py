@@ -1,11 +1,11 @@
-"""Build the next event of a model's loop from its history. All functions are pure."""
+"""Build the next event of a model's loop from its history. No function reads or writes data."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from pipelines.loop.events import Event, History, Kind, Outcome
-from pipelines.loop.guards import ALERTING, HoldBack, Request, combine_hold_backs
+from pipelines.loop.guards import ALERT_GUARDS, HoldBack, Request, combine_hold_backs
 from pipelines.loop.policy import Policy
 from pipelines.window import DAY
 
@@ -13,7 +13,7 @@ from pipelines.window import DAY
 def build_decision(request: Request, history: History, policy: Policy) -> Event | None:
     """Build the event that says that a training starts, or that a guard holds it back.
 
-    Return None if the run already has such an event.
+    Return None if the run already has such an event, and its training has not ended since.
     """
     if history.find_last_decision(request.run):
         return None
@@ -32,7 +32,7 @@ def build_decision(request: Request, history: History, policy: Policy) -> Event 
 def build_end(model: str, run: str, outcome: Outcome, version: str, history: History) -> Event | None:
     """Build the event that says that the training of a run has ended.
 
-    Return None if such an event exists already, or if the training was never started.
+    Return None if the training was not started, or was held back, or has already ended.
     """
     last_decision = history.find_last_decision(run)
     if last_decision is None or last_decision.kind is not Kind.STARTED:
@@ -47,7 +47,7 @@ def build_end(model: str, run: str, outcome: Outcome, version: str, history: His
 
 
 def build_reset(model: str, why: str, history: History, run: str = "") -> Event:
-    """Build the event that resets the breaker, the guard that pauses retrainings after several without success.
+    """Build the event that resets the breaker, the guard that pauses retrainings after several did not pass the gate.
 
     The breaker then counts only the trainings after this event.
     """
@@ -57,11 +57,11 @@ def build_reset(model: str, why: str, history: History, run: str = "") -> Event:
 def _needs_alert(hold_back: HoldBack, request: Request, history: History) -> bool:
     """Return whether a person is alerted that a guard holds a training back.
 
-    Only the guards in `ALERTING` alert. If the same guard holds trainings back on consecutive days, only the first of
-    these days alerts.
+    Only the guards in `ALERT_GUARDS` alert. If the same guard holds trainings back on consecutive days, a person is
+    alerted on the first day only.
     """
     last_event = history.events[-1] if history.events else None
-    if hold_back.guard not in ALERTING or last_event is None:
-        return hold_back.guard in ALERTING
+    if hold_back.guard not in ALERT_GUARDS or last_event is None:
+        return hold_back.guard in ALERT_GUARDS
     is_next_day = last_event.as_of is not None and request.as_of - last_event.as_of <= DAY
     return not (is_next_day and last_event.kind is Kind.HELD_BACK and last_event.guard == hold_back.guard)

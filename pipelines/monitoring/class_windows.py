@@ -1,4 +1,7 @@
-"""Measure and estimate the performance of a multiclass model by class, and compare a window with the holdout."""
+"""Measure and estimate the performance of a multiclass model on the days of a window, and compare it with the holdout.
+
+Recall and precision are computed for each class; estimated accuracy and macro AUC, for the whole model.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,10 @@ def measure_class_days(days: Mapping[dt.date, Profile], policy: Policy) -> Perfo
 
 
 def estimate_class_days(days: Mapping[dt.date, Profile], policy: Policy) -> Performances:
-    """Estimate the performance of each class from the scores of all days; empty if the model is not multiclass."""
+    """Estimate the performance of the model and of each class from the scores of all days.
+
+    Return no estimates if the model is not multiclass.
+    """
     classes = _collect_classes(list(days.values()))
     return estimate_classes(classes, policy.alpha) if classes else {}
 
@@ -40,7 +46,7 @@ def compare_class_metrics(window: Performances, holdout: Performances) -> list[F
 
 
 def _collect_classes(profiles: Sequence[Profile]) -> list[ClassDays]:
-    """Collect the sums of each class by day, from the profiles that have scores of classes; empty if there are none."""
+    """Collect the counts and sums of each class by day. Without profiles that have scores of classes, return none."""
     profiles = [profile for profile in profiles if profile.classes and sum(profile.classes[0].counts[CLASS_COUNTS:])]
     if not profiles:
         return []

@@ -1,4 +1,4 @@
-"""Find the days whose profiles are final: each hour is either scored, or refused by validation."""
+"""Find the days that are not scored because validation refused them, and the days whose profile has all their rows."""
 
 from __future__ import annotations
 
@@ -47,7 +47,10 @@ def select_complete_days(
 
 
 def _list_refused_partitions(lake: Lake, dataset: Dataset, days: Days) -> set[Partition]:
-    """List the partitions that failed validation and are not published."""
+    """List the partitions that are not published, and whose last validation failed an expectation.
+
+    Failed expectations of severity `info` do not count.
+    """
     rows = ResultsTable(lake).read_newest(dataset.name, days.first, days.last)
     failed_rows = [row for row in rows if not row["success"] and row["severity"] != "info"]
     failed_partitions: set[Partition] = {

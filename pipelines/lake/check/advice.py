@@ -9,7 +9,7 @@ from pipelines.lake.check.findings import Finding
 from pipelines.lake.partitions import parse_partition_text
 
 REPAIR_ADVICE = "Run `python -m pipelines lake check --repair`, or restore a backup: `make restore`."
-"""Advice about a catalog, or about its entry of a table."""
+"""Advice if the catalog is damaged, or does not list a table, or names an old version of it."""
 RESTORE = "restore it from a backup: `python -m pipelines lake check --repair --backup FILE`, or `make restore`"
 """Instruction that restores a file."""
 OLDER_SNAPSHOTS = "Only older snapshots need it: model versions that were trained on them cannot be reproduced"
@@ -22,7 +22,7 @@ INSTRUCTIONS = {
 """Maps a table to the instruction that writes its rows again."""
 
 REQUEST_SUFFIXES = ("_requests", "_request_outcomes", "_skew")
-"""Ends of the names of the tables about requests that an endpoint answered."""
+"""Suffixes of the names of the tables about requests that an endpoint answered."""
 
 
 def advise(finding: Finding, datasets: Sequence[Dataset]) -> str:

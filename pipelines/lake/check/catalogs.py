@@ -41,7 +41,9 @@ BUSY_S = 30.0
 
 
 def find_catalog_damage() -> Finding | None:
-    """Return the damage of the embedded catalog's database; None if it is not damaged, or if another catalog is used.
+    """Return a finding if the embedded catalog's database is lost or damaged, else None.
+
+    If pyiceberg's configuration names another catalog, also return None.
 
     Raises:
         ConflictError: the database stayed locked. A retry can help.
@@ -59,10 +61,10 @@ def find_catalog_damage() -> Finding | None:
 
 
 def open_catalog_to_check(*, creates_tables: bool = False) -> Catalog:
-    """Open the catalog, even if its database has lost its tables.
+    """Open the catalog, even if its database lacks pyiceberg's own tables, in which it lists the Iceberg tables.
 
     Args:
-        creates_tables: whether to create the tables of an SQL catalog if its database lacks them.
+        creates_tables: whether to create pyiceberg's own tables in the database of an SQL catalog that lacks them.
 
     Raises:
         ConflictError: the SQLite catalog stayed locked. A retry can help.
@@ -137,7 +139,7 @@ def _read_uuid(io: FileIO, location: str) -> str:
 
 
 def find_metadata_location(catalog: Catalog, table: str) -> str:
-    """Return the location of the metadata that the catalog names; empty if only its server knows it."""
+    """Return the location of the metadata file of a table that the catalog names; empty if only its server knows it."""
     if not hasattr(catalog, "engine"):
         return ""
     from pyiceberg.catalog.sql import IcebergTables

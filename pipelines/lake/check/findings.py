@@ -10,10 +10,10 @@ from pipelines.escaping import escape
 
 Kind = Literal["catalog", "table", "metadata", "manifest list", "manifest", "rows"]
 Problem = Literal["missing", "cut", "changed", "damaged", "unreadable", "unlisted", "outdated"]
-"""`missing`: there is no such file. `cut`: the size differs. `changed`: the size is the same, but the bytes differ.
-`damaged`: the file cannot be parsed, or its counts are wrong. `unreadable`: there is no permission to read the file, or
-the disk cannot read it. `unlisted`: the catalog does not list the table. `outdated`: the catalog names an old version
-of the table."""
+"""`missing`: there is no such file. `cut`: a data file has another size. `changed`: a data file has the same size, but
+other content. `damaged`: the file cannot be parsed, or its size or counts are wrong. `unreadable`: there is no
+permission to read the file, or the disk cannot read it. `unlisted`: the catalog does not list the table. `outdated`:
+the catalog names an old version of the table."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class LakeReport:
     """The result of one check of the lake."""
 
     findings: Sequence[Finding] = field(default_factory=tuple)
-    """Findings about the catalog first, then by table."""
+    """First those about the catalog and about tables that it does not list; then the others, table by table."""
     tables: int = 0
     snapshots: int = 0
     files: int = 0

@@ -1,6 +1,6 @@
 """Check data files: they exist, and they have the size and the digest with which they were committed.
 
-A file without a known digest is decoded. Its number of rows and the sizes of its columns are compared with its
+A Parquet file without a known digest is decoded. Its number of rows and the sizes of its columns are compared with its
 manifest.
 """
 
@@ -46,6 +46,9 @@ def find_problem(io: FileIO, data_file: DataFile, location: str = "") -> tuple[P
         io: reads the file.
         data_file: description of the file in the manifest.
         location: location of the file; empty: the location in the manifest.
+
+    Raises:
+        ServiceError: the storage does not answer. A retry can help.
     """
     try:
         with io.new_input(location or data_file.file_path).open() as source:

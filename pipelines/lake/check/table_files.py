@@ -58,7 +58,7 @@ class TableFiles:
     def group_by_snapshot(self) -> Iterator[tuple[str, Sequence[RowFile]]]:
         """Yield the digest and the files of each snapshot that added files, in the order of their rows.
 
-        The digest is empty if it is not known, or if no snapshot needs some of the files any more.
+        The digest is empty if it is not known, or if `row_files` lacks some files that the snapshot added.
         """
         groups: dict[int, list[RowFile]] = {}
         for file in self.row_files.values():
@@ -71,7 +71,11 @@ class TableFiles:
 
 
 def list_table_files(table: Table, *, includes_older: bool = True) -> TableFiles:
-    """Read all manifests of the table's snapshots, the current snapshot first; or only those of the current snapshot.
+    """List the data files of the table's snapshots by reading their manifests, the current snapshot first.
+
+    Args:
+        table: the table.
+        includes_older: whether to list the files of all snapshots. If not, only those of the current snapshot.
 
     Raises:
         ServiceError: the storage does not answer. A retry can help.
@@ -94,7 +98,7 @@ def read_summary(snapshot: Snapshot | None) -> Mapping[str, str]:
 
 
 def describe_read_error(error: BaseException) -> tuple[Problem, str]:
-    """Return the problem and its description for an error of reading a file.
+    """Return the problem of a file, and its description, for an error that was raised while the file was read.
 
     Raises:
         ServiceError: the storage does not answer. A retry can help.
@@ -116,7 +120,8 @@ def _add_snapshot(files: TableFiles, manifests: dict[str, bool], snapshot: Snaps
 
     Args:
         files: the object to which the files of the snapshot are added.
-        manifests: for each manifest that was read before, its location and whether it could be read.
+        manifests: maps the location of each manifest that was read before to whether it could be read. The snapshot's
+            other manifests are added.
         snapshot: the snapshot.
         is_current: whether it is the current snapshot.
     """

@@ -16,7 +16,7 @@ from pipelines.lake.check.findings import Finding
 from pipelines.settings import settings
 
 MANIFEST = "MANIFEST.json"
-"""Name of the last file in a backup. The file has the path of LEEWAY_HOME, and the digest of each other file."""
+"""Name of the last file in a backup. It contains the path of LEEWAY_HOME, and the digest of each other file."""
 
 
 class Backup:
@@ -29,9 +29,10 @@ class Backup:
         self._archive, self._home, self._digests = archive, home, digests
 
     def write_files(self, finding: Finding, folder: Path) -> Sequence[Path]:
-        """Copy a lost file, with the others of `finding.group`, to `folder`; return the copies in the group's order.
+        """Copy the files of `finding.group`, one of which is lost, to `folder`; return the copies in the group's order.
 
-        If the backup lacks one of the files, or its digest is wrong, return none.
+        Without a group, copy only the lost file. Return no copies if the backup lacks one of the files, or its digest
+        is wrong.
         """
         locations = finding.group or (finding.location,)
         paths = [self.extract(location, folder / str(index)) for index, location in enumerate(locations)]

@@ -28,14 +28,14 @@ from pipelines.system.log import log
 SQLITE_SUFFIXES = ("-journal", "-wal", "-shm")
 """Suffixes of the files that SQLite keeps beside a database. Such files of an old database would damage a new one."""
 NEWEST = "the newest metadata"
-"""Where the content comes from, for log lines and reports."""
+"""Value of `Finding.restored_from`: the source of the restored content."""
 
 
 def rebuild_catalog(finding: Finding) -> Finding | None:
-    """Replace the lost embedded catalog by a new one with the newest version of each table.
+    """Replace the lost or damaged embedded catalog by a new one, which names the newest version of each table.
 
-    The new database is written under another name, and renamed when it is complete. The damaged database is kept under
-    another name.
+    The new database is written under a temporary name, and renamed when it is complete. The damaged database stays
+    beside it: NAME.damaged-TIME. A table whose newest version is lost is not listed.
 
     Returns:
         The finding with `restored_from`; None if there is no table to list, or if another process has rebuilt the
@@ -65,11 +65,11 @@ def register_table(catalog: Catalog, finding: Finding, metadata: Sequence[str]) 
 
     Args:
         catalog: the catalog.
-        finding: the table that the catalog does not list.
+        finding: the finding about the table that the catalog does not list.
         metadata: locations of the table's metadata files, the newest last.
 
     Returns:
-        The finding with `restored_from`; None if that version is lost.
+        The finding with `restored_from`; None if the newest version is lost.
     """
     location = _choose_version(load_io(catalog, finding.location), finding.table, metadata)
     if not location:
@@ -86,12 +86,12 @@ def point_to_newest_metadata(catalog: Catalog, finding: Finding, metadata: Seque
 
     Args:
         catalog: the catalog.
-        finding: the table of which the catalog names an old version.
+        finding: the finding about the table of which the catalog names an old version.
         metadata: locations of the table's metadata files, the newest last.
 
     Returns:
-        The finding with `restored_from`; None if that version is lost, or if another process has committed to the
-        table.
+        The finding with `restored_from`; None if the newest version is lost, if another process has committed to the
+        table, or if the catalog is not an SQL catalog.
     """
     table = catalog.load_table((NAMESPACE, finding.table))
     current_location, location = table.metadata_location, _choose_version(table.io, finding.table, metadata)
@@ -104,7 +104,7 @@ def point_to_newest_metadata(catalog: Catalog, finding: Finding, metadata: Seque
 
 
 def _rebuild_newest_versions(io: FileIO, metadata: Mapping[str, list[str]]) -> None:
-    """Write the newest version of a table again if it cannot be read and its content is certain."""
+    """Write the newest version of each table again if it cannot be read and its content is certain."""
     for table, locations in metadata.items():
         if not find_table_version(io, locations[-1], table):
             rebuild_metadata(io, Finding("metadata", "damaged", locations[-1], "cannot be read", table), locations)
@@ -113,9 +113,9 @@ def _rebuild_newest_versions(io: FileIO, metadata: Mapping[str, list[str]]) -> N
 def _choose_version(io: FileIO, table: str, locations: Sequence[str], old_catalog: bytes = b"") -> str:
     """Return the location of the version of a table that was committed last; empty if that version is lost.
 
-    No older version is returned, because it would hide commits. This is the newest version, unless the damaged catalog
-    names the one before it: then the newest one was never committed. If the newest version has no metadata file, but
-    its content is certain, the file is written.
+    That version is normally the newest one. If the damaged catalog names only the version before it, the newest one was
+    never committed: a writer was killed. If there are committed snapshots that no metadata file has, and their content
+    is certain, a metadata file with them is written. An older one is never returned, because it would hide commits.
 
     Args:
         io: reads the metadata.
@@ -125,7 +125,6 @@ def _choose_version(io: FileIO, table: str, locations: Sequence[str], old_catalo
     """
     number = get_version(locations[-1])
     named_locations = [location for location in locations if location.encode() in old_catalog]
-    # A writer that was killed may have left a newest version that was never committed.
     if (
         named_locations
         and get_version(named_locations[-1]) == number - 1

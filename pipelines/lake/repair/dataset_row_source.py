@@ -1,4 +1,4 @@
-"""Define the base class of row sources that create the rows of a dataset's lost partitions again."""
+"""Define the base class of row sources that write the rows of a dataset's lost partitions again."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pipelines.system.log import log
 
 
 class DatasetRowSource(ABC):
-    """Create the rows of lost partitions of datasets again. Subclasses define how.
+    """Write the rows of lost partitions of datasets again, from their origin. Subclasses define how.
 
     Args:
         datasets: maps the name of each table whose partitions may be restored to its dataset.
@@ -29,7 +29,9 @@ class DatasetRowSource(ABC):
         self._datasets = datasets
 
     def write_files(self, finding: Finding, folder: Path) -> Sequence[Path]:
-        """Write the rows of the lost partition as the original step wrote them; return no files if that is impossible.
+        """Write the rows of a lost file's partition to files, as the original step wrote them; return the files.
+
+        Return no files if that is impossible, or if the digest of the lost file is not known.
 
         Raises:
             StorageError: the disk is full or fails. A retry can help.

@@ -34,20 +34,20 @@ def repair_lake(
     """Restore lost files of the lake. Idempotent; a file is restored completely or not at all, even after a kill.
 
     Files are restored at their original locations, so no snapshot changes. Nothing is removed. Other processes may read
-    and write the lake meanwhile. Exception: a process that opened the catalog before it was damaged would commit to the
-    damaged catalog.
+    and write the lake meanwhile, except a process that opened the catalog before it was damaged: that process would
+    commit to the damaged catalog.
 
     Args:
         row_sources: sources of the content of lost data files, besides the lake itself and the backup.
-        backup: a backup of this home.
-        catalog: the catalog; if None, the configured one.
-        scope: the tables and files to check and restore.
+        backup: a backup of this LEEWAY_HOME.
+        catalog: the catalog; None: the one that `open_catalog` opens.
+        scope: which files to check and restore, and whether the check reads their content.
 
     Returns:
         The report about the files that are still lost, and the findings that were repaired.
 
     Raises:
-        ConflictError: another repair of this home runs, or the SQLite catalog stayed locked. A retry can help.
+        ConflictError: another repair of this LEEWAY_HOME runs, or the SQLite catalog stayed locked. A retry can help.
         ServiceError: the storage or the catalog does not answer. A retry can help.
     """
     restored_findings: dict[tuple[Kind, str], Finding] = {}
@@ -70,7 +70,7 @@ def _restore(
 ) -> Iterator[Finding]:
     """Restore what is possible now, and yield each restored finding.
 
-    A lost catalog or metadata file hides other losses. The next check finds these.
+    A lost catalog or metadata file hides other lost files. The next check finds these.
     """
     for finding in open_findings:
         if finding.kind == "catalog":

@@ -1,7 +1,8 @@
 """Write lost manifest lists and manifests again, from other manifests and the data files.
 
 A file is written only if it agrees with what is known about the lost file. A manifest list must give the totals of the
-snapshot's summary. A manifest must list a file with the commit's digest, and must have the recorded length.
+snapshot's summary. A manifest must have the recorded length, and list a file with the commit's digest; if this digest
+is not known, the file must have the digest in its own name and the recorded number of rows.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ from pipelines.system.log import log
 from pipelines.system.temporary_folders import make_temporary_folder
 
 SOURCE = "the existing manifests and files"
-"""Where the content comes from, for log lines and reports."""
+"""Value of `Finding.restored_from`: the source of the restored content."""
 LIST_NAME = re.compile(r"snap-\d+-\d+-(?P<commit>[0-9a-f-]{36})\.avro$")
 """Name of a manifest list. The manifests that the commit wrote have the same UUID in their names."""
 
@@ -88,10 +89,11 @@ def rebuild_manifest_list(table: Table, finding: Finding) -> Finding | None:
 
 
 def rebuild_manifest(files: TableFiles, finding: Finding) -> Finding | None:
-    """Write a lost manifest with one added data file again, at its location.
+    """Write a lost manifest again, at its location. Only a manifest that lists one added data file can be restored.
 
     The data file is the one in the commit's partition that has the commit's digest. If the digest is not known, because
-    the commit's snapshot has expired, it is the only file with the right number of rows that no other manifest lists.
+    the commit's snapshot has expired, it is the only unlisted file with the right number of rows and the digest in its
+    own name.
 
     Returns:
         The finding; None if the content of the manifest is not certain.
@@ -122,7 +124,7 @@ def rebuild_manifest(files: TableFiles, finding: Finding) -> Finding | None:
 
 
 def _log_reason(finding: Finding, error: Exception) -> None:
-    """Log why a file is not written again.
+    """Log why a lost file is not written again: another file of the table cannot be read, or is not as expected.
 
     Raises:
         ServiceError: the reason is that the storage does not answer. A retry can help.
@@ -142,10 +144,10 @@ def _read_parent_manifests(table: Table, snapshot: Snapshot, names: Sequence[str
 
 
 def _describe_manifest(table: Table, path: str, snapshot: Snapshot) -> tuple[ManifestFile, set[str]]:
-    """Return the entry of a manifest list for a manifest that the snapshot wrote.
+    """Build the entry of a manifest list for a manifest that the snapshot wrote.
 
     Returns:
-        The entry, and the paths of those data files that the manifest keeps or deletes.
+        The entry, and the paths of the data files that the manifest lists as existing or deleted, not as added.
     """
     with AvroFile[ManifestEntry](
         table.io.new_input(path),
@@ -223,7 +225,7 @@ def _has_totals(table: Table, manifests: Sequence[ManifestFile], snapshot: Snaps
 
 
 def _find_row_file(files: TableFiles, manifest: ManifestFile) -> str:
-    """Return the location of the one data file that the manifest listed; empty if it is not certain."""
+    """Return the location of the only data file that the lost manifest listed; empty if it is not certain."""
     if manifest.existing_files_count or manifest.added_files_count != 1:
         return ""
     table = files.table

@@ -40,7 +40,7 @@ from pipelines.system.temporary_folders import make_temporary_folder
 from pipelines.window import Unit
 
 SOURCE = "the version before it"
-"""Where the content comes from, for log lines and reports."""
+"""Value of `Finding.restored_from`: the source of the restored content."""
 
 
 class _UncertainError(Exception):
@@ -61,7 +61,7 @@ class _LostSnapshot:
 
 
 def rebuild_metadata(io: FileIO, finding: Finding, versions: Sequence[str]) -> Finding | None:
-    """Write a lost metadata file again, at its location; return the finding with `restored_from`.
+    """Write a lost metadata file again, at its location, unless its content is not certain.
 
     Args:
         io: reads and writes the table's files.
@@ -69,7 +69,7 @@ def rebuild_metadata(io: FileIO, finding: Finding, versions: Sequence[str]) -> F
         versions: locations of all versions of the table's metadata, the newest last.
 
     Returns:
-        None if the content is not certain: no file is written then.
+        The finding with `restored_from`; None if no file was written.
 
     Raises:
         ServiceError: the storage does not answer. A retry can help.
@@ -91,11 +91,11 @@ def rebuild_metadata(io: FileIO, finding: Finding, versions: Sequence[str]) -> F
 
 
 def attach_lost_snapshots(base: Table) -> str:
-    """Write a metadata file with the snapshots that follow `base`, if there are such snapshots.
+    """Write a metadata file with the snapshots that were committed after `base`, if there are such snapshots.
 
     Returns:
-        The location of the new file; that of `base` if no snapshots follow; empty if snapshots follow and their content
-        is not certain.
+        The location of the new file; that of `base` if there are no later snapshots; empty if there are, but their
+        content is not certain.
 
     Raises:
         ServiceError: the storage does not answer. A retry can help.
@@ -138,7 +138,11 @@ def _write_metadata(io: FileIO, metadata: TableMetadata, location: str) -> None:
 
 
 def _attach_snapshots(base: Table) -> tuple[TableMetadata, list[Operation]]:
-    """Return the metadata of `base` with the snapshots that follow it, and the operation of each."""
+    """Return the metadata of `base` with the snapshots that follow it, and the operation of each of these snapshots.
+
+    Raises:
+        _UncertainError: the content of a snapshot, or which snapshot follows, is not certain.
+    """
     metadata, last_id, operations = base.metadata, _get_current_snapshot_id(base), list[Operation]()
     modification_times = storage.list_files(base.io, base.location())
     lost_snapshots = [
@@ -201,13 +205,13 @@ def _read_lost_snapshot(base: Table, location: str, modified_at: dt.datetime) ->
 
 
 def _read_avro_header(io: FileIO, location: str) -> dict[str, str]:
-    """Return the properties in the header of a manifest list or a manifest."""
+    """Return the properties in the header of an Avro file: a manifest list or a manifest."""
     with AvroFile(io.new_input(location)) as reader:
         return dict(reader.header.meta)
 
 
 def _build_snapshot(base: Table, lost_snapshot: _LostSnapshot, metadata: TableMetadata) -> Snapshot:
-    """Build a lost snapshot with its summary from its manifests and files."""
+    """Build a lost snapshot; its summary is computed from its manifests and files."""
     live_entries: list[ManifestEntry] = []
     own_entries: list[ManifestEntry] = []
     try:

@@ -21,8 +21,8 @@ from pipelines.system.temporary_folders import make_temporary_folder
 def restore_row_file(io: FileIO, finding: Finding, file: RowFile, row_sources: Sequence[RowSource]) -> Finding | None:
     """Restore a lost file from the first source that has its content; return the finding, or None if no source has it.
 
-    A file whose digest is not known is restored only from a backup, and only if the copy has the size and the number of
-    rows that the manifest records.
+    A file whose digest is not known is restored only from a backup, and only if the copy has the file size, the number
+    of rows and the column sizes that the manifest records.
 
     Raises:
         ServiceError: the storage does not answer. A retry can help.

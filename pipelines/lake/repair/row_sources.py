@@ -1,4 +1,7 @@
-"""Find copies of lost data files. A copy is used only if it has the digest of the lost file."""
+"""Find copies of lost data files: define the interface `RowSource`, and the lake as such a source.
+
+`row_files` uses a copy only if it has the digest of the lost file, or, if the digest is not known, its sizes and rows.
+"""
 
 from __future__ import annotations
 
@@ -24,19 +27,19 @@ class RowSource(Protocol):
     """Name for log lines and reports."""
 
     def write_files(self, finding: Finding, folder: Path) -> Sequence[Path]:
-        """Write possible copies of the files of `finding.group`, and return them in the group's order.
+        """Write copies of the files of `finding.group`, one of which is lost, and return them in the group's order.
 
         Args:
             finding: the lost file.
             folder: empty folder for the copies; the caller removes it afterwards.
 
         Returns:
-            Files whose digests the caller must check; none if this source does not have the content.
+            Files whose content the caller must check; no files if this source does not have the content.
         """
 
 
 class LakeRowSource:
-    """Copies files of other snapshots or tables of the lake that have the content of a lost file."""
+    """The lake as a source: a file of another snapshot or table may have the content of a lost file."""
 
     name = "another file of the lake"
 

@@ -16,7 +16,7 @@ from pipelines.system.log import log
 
 
 def find_last_version(io: FileIO, table: str, locations: Sequence[str]) -> Table | None:
-    """Return the table in its readable version with the highest number; None if no version can be read.
+    """Return the table at its readable version with the highest number; None if no version can be read.
 
     Several metadata files can have the same number: pyiceberg 0.12 leaves the metadata file of a commit that failed
     because another process committed first. A file whose manifests and data files all exist is preferred, because

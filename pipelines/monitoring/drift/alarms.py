@@ -15,11 +15,11 @@ from pipelines.monitoring.drift.policy import Policy
 
 Outcome = Literal["drift", "none", "undecided"]
 MAX_EXPLAINED = 5
-"""Largest number of columns without an alarm that a decision explains."""
+"""Largest number of columns that a decision without an alarm explains."""
 NO_DRIFT = "nothing drifted"
-"""Reason of a decision without an alarm if no effect is over its bound."""
+"""Reason of a decision without an alarm if no effect reaches its bound."""
 Breaches = dict[str, Finding]
-"""Maps each column to its finding, for the findings of a window that are significantly over their bounds.
+"""Maps a column to its breach: a finding of a window that reaches its bound and is significant.
 
 If a column has several such findings, only the one furthest over its bound is included.
 """
@@ -30,9 +30,10 @@ class Decision:
     """The decision on a day."""
 
     day: str
-    """Last day of the window, YYYY-MM-DD."""
+    """Last day of the window, YYYY-MM-DD; empty if there is no window."""
     outcome: Outcome
-    """`drift`: there is an alarm. `none`: there is no alarm. `undecided`: the window has too few rows to decide."""
+    """`drift`: there is an alarm. `none`: there is no alarm. `undecided`: the window has too few rows, or there is no
+    window."""
     reasons: tuple[str, ...]
     """The reasons for the outcome; for an alarm, one for each column that drifted."""
     drifted_columns: tuple[str, ...]
@@ -58,7 +59,10 @@ def decide(history: Sequence[WindowResult], policy: Policy) -> Decision:
 
 
 def decide_each(history: Sequence[WindowResult], policy: Policy) -> Iterator[Decision]:
-    """Decide for the day of each window, in order: the n-th decision equals `decide` on the first n windows."""
+    """Decide for the day of each window, in order: the n-th decision equals `decide` on the first n windows.
+
+    A window with too few rows neither begins nor ends an alarm.
+    """
     recent_breaches: deque[Breaches] = deque(maxlen=policy.of_last)
     alarm_columns: frozenset[str] = frozenset()
     for window in history:
@@ -74,7 +78,7 @@ def decide_each(history: Sequence[WindowResult], policy: Policy) -> Iterator[Dec
 
 
 def find_breaches(window: WindowResult, policy: Policy) -> Breaches:
-    """Find the columns with a significant effect over the bound; p-values are adjusted for all tests of the window."""
+    """Find the breaches of a window; the p-values are adjusted for all tests of the window."""
     breaches: Breaches = {}
     for finding, p_value in _adjust_findings(window, policy).items():
         ratio = compute_bound_ratio(finding, policy)
@@ -86,13 +90,13 @@ def find_breaches(window: WindowResult, policy: Policy) -> Breaches:
 def get_bound(finding: Finding, policy: Policy) -> float | None:
     """Return the smallest effect that is treated as drift; None if the policy sets no bound for the measure.
 
-    If a column vanished, its effect and its bound are both 1, so the effect always reaches the bound.
+    The bound of `missing_column` is always 1: if the column is missing in the window, the effect is 1 and reaches it.
     """
     return 1.0 if finding.measure == "missing_column" else policy.bounds.get(cast(BoundedMeasure, finding.measure))
 
 
 def compute_bound_ratio(finding: Finding | None, policy: Policy) -> float:
-    """Divide the effect by its bound: 1 or more if the effect reaches it; 0 if finding, effect or bound is missing."""
+    """Divide the effect by its bound: 1 or more if the effect reaches it; 0 if finding, effect or bound is None."""
     bound = get_bound(finding, policy) if finding else None
     return finding.effect / bound if finding and finding.effect is not None and bound else 0.0
 
@@ -122,7 +126,7 @@ def _adjust_findings(window: WindowResult, policy: Policy) -> dict[Finding, floa
 
 
 def _find_continued_alarms(window: WindowResult, alarm_columns: frozenset[str], policy: Policy) -> frozenset[str]:
-    """Find the columns whose alarm continues: the effect is at least `policy.end_below` of the bound (hysteresis)."""
+    """Find the columns whose alarm continues: an effect is at least `policy.end_below` times its bound (hysteresis)."""
     findings = (finding for finding in window.findings if finding.column in alarm_columns)
     return frozenset(finding.column for finding in findings if compute_bound_ratio(finding, policy) >= policy.end_below)
 
@@ -201,7 +205,8 @@ def _explain_breach(column: str, recent_breaches: Sequence[Breaches], policy: Po
     lasting_names = [name for name in newest_breaches if _count_breaches(name, recent_breaches) >= policy.at_least]
     weight = sum(newest_breaches[name].weight for name in lasting_names)
     return (
-        f"{effect}; the importance of the columns that last is {weight:.2g}, and an alarm needs {policy.min_weight:g}"
+        f"{effect}; the columns over the bound in enough windows have the total importance {weight:.2g}, and an alarm "
+        f"needs {policy.min_weight:g}"
     )
 
 

@@ -137,7 +137,9 @@ def test_requests_a_training_without_drift_where_the_last_one_is_old(
     fresh_settings()
     result = decide(version, last, **no_alarms)
     assert (result.outcome, result.retrain) == ("none", True)
-    assert f"as of {trained_as_of}, {age} days before {as_of}; it is due after {age} days" in result.overdue_reason
+    assert (
+        f"as of {trained_as_of}, {age} days before {as_of}; the next is due after {age} days" in result.overdue_reason
+    )
     result = decide(version, last, backfill=True, **no_alarms)
     assert (bool(result.overdue_reason), result.retrain) == (True, False)
 

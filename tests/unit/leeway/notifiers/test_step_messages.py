@@ -29,7 +29,7 @@ def test_drift_names_the_worst_columns_the_reasons_and_the_page(make_result):
 
 
 def test_a_training_requested_by_age_is_no_drift(make_result):
-    overdue_reason = "the last training was as of 2013-02-01, 66 days before 2013-04-08; it is due after 60 days"
+    overdue_reason = "the last training was as of 2013-02-01, 66 days before 2013-04-08; the next is due after 60 days"
     fields = {
         "outcome": "none",
         "reasons": ["nothing drifted"],

@@ -62,7 +62,7 @@ def test_drift_is_reported_in_the_asset_event(write_step: Callable[..., str], co
 def test_an_overdue_training_is_requested_without_drift(
     write_step: Callable[..., str], context: dict[str, Any]
 ) -> None:
-    overdue_reason = "the last training was as of 2013-02-01, 66 days before 2013-04-08; it is due after 60 days"
+    overdue_reason = "the last training was as of 2013-02-01, 66 days before 2013-04-08; the next is due after 60 days"
     fields = {
         "outcome": "none",
         "reasons": ["nothing drifted"],

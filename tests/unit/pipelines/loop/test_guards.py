@@ -261,7 +261,7 @@ def test_only_drift_is_held_back(trigger: str) -> None:
 def test_a_hold_back_names_the_most_serious_guard_and_gives_all_reasons() -> None:
     hold_back = combine_hold_backs(build_request(1, budget_refusal="much"), create_history(build_start(0)), Policy())
     assert hold_back and hold_back.guard == "in_flight"
-    assert [word in hold_back.why for word in ("r0 trains", "the policy demands 14", "in the week", "much")] == [
+    assert [word in hold_back.why for word in ("r0 trains", "the policy demands 14", "within a week", "much")] == [
         True
     ] * 4
     assert hold_back.until is None, "the guard holds back until the training ends"

@@ -112,7 +112,8 @@ def test_a_decision_without_drift_gives_the_reason_and_what_would_be_an_alarm() 
     )
     assert decide([build_window(LARGE_PSI, weight=0.01)] * 3, POLICY).reasons == (
         first_line,
-        "x: psi 0.3, bound 0.1, p = 1e-09; the importance of the columns that last is 0.01, and an alarm needs 0.02",
+        "x: psi 0.3, bound 0.1, p = 1e-09; the columns over the bound in enough windows have the total importance "
+        "0.01, and an alarm needs 0.02",
     )
     many = [Finding(f"y{number}", "missing", 0.4 + number / 100, TINY_P) for number in range(9)]
     reasons = decide([build_window(LARGE_PSI, other_findings=many)], POLICY).reasons
