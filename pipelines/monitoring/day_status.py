@@ -51,7 +51,7 @@ def _list_refused_partitions(lake: Lake, dataset: Dataset, days: Days) -> set[Pa
 
     Failed expectations of severity `info` do not count.
     """
-    rows = ResultsTable(lake).read_newest(dataset.name, days.first, days.last)
+    rows = ResultsTable(lake).read_newest(dataset.table, days.first, days.last)
     failed_rows = [row for row in rows if not row["success"] and row["severity"] != "info"]
     failed_partitions: set[Partition] = {
         Hour(row[DATE_COLUMN], row[HOUR_COLUMN]) if dataset.partition == "hour" else row[DATE_COLUMN]
