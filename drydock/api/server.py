@@ -131,9 +131,7 @@ def _create_private_folder(folder: Path) -> None:
 
 @contextmanager
 def run_server(settings: Settings, executor: Executor, spot: SpotPolicy, listener: socket.socket) -> Iterator[JobQueue]:
-    """Answer requests on a socket in a `with` block, which gets the queue of jobs. Then end the server.
-
-    At the end, the commands of all running jobs are ended. A spot job resumes in the next server, another job fails.
+    """Answer requests on a socket in a `with` block, which gets the queue of jobs. Then end the server and its jobs.
 
     Args:
         settings: The server's settings; the url contains the socket's port.
@@ -162,7 +160,7 @@ def run_server(settings: Settings, executor: Executor, spot: SpotPolicy, listene
     try:
         yield queue
     finally:
-        # Jobs and endpoints are ended first, since they still use the server while they end.
+        # Jobs and endpoints are ended first, since they still use the server while they end. Spot jobs resume later.
         for watcher in watchers:
             watcher.close()
         endpoints.close()

@@ -137,8 +137,7 @@ def run_backtest(
     Args:
         name: name of the registered model.
         dataset: dataset of the model.
-        first: the first month begins on this day or later, and not before the as_of of the first model that passed the
-            gate. None: this as_of.
+        first: no month begins earlier, nor before the as_of of the first model that passed the gate. None: this as_of.
         last: last day; None: the last published day.
         label_delay_days: number of days until a label is known, as in the step `snapshot`.
         drop: how much worse than on the holdout the primary metric must be before the strategy "on drift" trains
@@ -147,8 +146,7 @@ def run_backtest(
 
     Raises:
         SpecError: the partitions of the dataset are months. A retry cannot help.
-        DataError: no model passed the gate, or the metric cannot be computed for any month since the first such model.
-            A retry cannot help.
+        DataError: no model passed the gate, or no month has the metric since the first such model. A retry cannot help.
         ServiceError: MLflow does not answer. A retry can help.
     """
     refuse_monthly_partitions(dataset, "the backtest")

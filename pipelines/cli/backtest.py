@@ -12,6 +12,31 @@ from pipelines.cli.options import DatasetOption, find_dataset_of_model, parse_da
 from pipelines.cli.terminal import write_line
 from pipelines.settings import settings
 
+FirstOption = Annotated[
+    str,
+    typer.Option(
+        "--from",
+        metavar="YYYY-MM-DD",
+        help="Compare the months that begin on this day or later (default: the as_of of the first version that passed "
+        "the gate).",
+    ),
+]
+LastOption = Annotated[
+    str, typer.Option("--to", metavar="YYYY-MM-DD", help="Last day to compare (default: the last published day).")
+]
+OutOption = Annotated[
+    str, typer.Option(metavar="FOLDER", help="Folder for the files (default: LEEWAY_HOME/backtest/MODEL).")
+]
+DropOption = Annotated[
+    float | None,
+    typer.Option(
+        min=0,
+        max=1,
+        help="How much worse than on the holdout the metric must be before the strategy `on drift` trains again: a "
+        "difference of AUC or accuracy (default 0.02); in a regression, a share of the mean absolute error "
+        "(default 0.1).",
+    ),
+]
 app = typer.Typer(no_args_is_help=True, help="Compare retraining strategies on the models of a backfill.")
 
 
@@ -23,32 +48,11 @@ def _keep_subcommand() -> None:
 @app.command("report")
 def write_report(
     model: Annotated[str, typer.Option(help="Registered model.")],
-    first: Annotated[
-        str,
-        typer.Option(
-            "--from",
-            metavar="YYYY-MM-DD",
-            help="Compare the months that begin on this day or later (default: the as_of of the first version that "
-            "passed the gate).",
-        ),
-    ] = "",
-    last: Annotated[
-        str, typer.Option("--to", metavar="YYYY-MM-DD", help="Last day to compare (default: the last published day).")
-    ] = "",
-    out: Annotated[
-        str, typer.Option(metavar="FOLDER", help="Folder for the files (default: LEEWAY_HOME/backtest/MODEL).")
-    ] = "",
+    first: FirstOption = "",
+    last: LastOption = "",
+    out: OutOption = "",
     dataset: DatasetOption = "",
-    drop: Annotated[
-        float | None,
-        typer.Option(
-            min=0,
-            max=1,
-            help="How much worse than on the holdout the metric must be before the strategy `on drift` trains again: a "
-            "difference of AUC or accuracy (default 0.02); in a regression, a share of the mean absolute error "
-            "(default 0.1).",
-        ),
-    ] = None,
+    drop: DropOption = None,
 ) -> None:
     """Compare retraining monthly, never, and on drift. Write the metric of each strategy by month, and its cost.
 

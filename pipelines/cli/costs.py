@@ -98,8 +98,8 @@ def forecast_backfill(
 ) -> None:
     """Forecast the cost of a backfill: the runs that Airflow would start, times the cost of past runs of the DAG.
 
-    If the ledger has no past run, or if --instance-type, --instance-count, --max-run-s or --region is given, the
-    forecast uses the worst case of a run. Section `budget` of params.yaml has the defaults of these four options.
+    Without a past run in the ledger, or with --instance-type, --instance-count, --max-run-s or --region, the forecast
+    uses the worst case of a run. Section `budget` of params.yaml has the defaults of these four options.
     """
     from pipelines.costs import forecast as forecasting
     from pipelines.costs.ledger import Ledger, get_current_month
@@ -112,11 +112,10 @@ def forecast_backfill(
         raise SpecError("--dag is empty.", "Give the DAG to backfill.")
     if runs is not None and (first or last):
         raise SpecError("--runs cannot be combined with --from and --to.", "Give the number of runs, or the days.")
-    runs = _count_runs(dag, first, last) if runs is None else runs
+    runs, past_rows = _count_runs(dag, first, last) if runs is None else runs, Ledger.open().read_rows(dag_id=dag)
+    check_rows(past_rows)
     month, paying_project = get_current_month(), project or str(budget.get("project", ""))
     machine = (instance_type, instance_count, max_run_s, region)
-    past_rows = Ledger.open().read_rows(dag_id=dag)
-    check_rows(past_rows)
     past_cost = None if any(machine) else forecasting.estimate_from_ledger(past_rows)
     cost = past_cost or _estimate_worst_case(budget, dag, *machine)
     if not past_cost and not any(machine):

@@ -169,6 +169,11 @@ def run_study(name: str, dataset: Dataset, first: dt.date, last: dt.date | None)
     return Study(name, dataset.table, snapshot_id, weeks, strategies, timeline, metric)
 
 
+def _list_promoted_versions(name: str) -> set[str]:
+    events = Lifecycle.open().read_state(name).events
+    return {event.version for event in events if event.kind is LifecycleKind.PROMOTED}
+
+
 def list_strategies(registry: Registry, name: str, history: History, first: dt.date, last: dt.date) -> list[Strategy]:
     """List the three strategies with their results.
 
@@ -178,10 +183,7 @@ def list_strategies(registry: Registry, name: str, history: History, first: dt.d
         DataError: there is no such version. A retry cannot help.
     """
     versions = {str(version.version): version for version in registry.list_versions(name)}
-    events = Lifecycle.open().read_state(name).events
-    promoted_versions = {
-        event.version for event in events if event.kind is LifecycleKind.PROMOTED and event.version in versions
-    }
+    promoted_versions = _list_promoted_versions(name) & versions.keys()
     earlier_champions = sorted(
         (read_as_of(versions[number]), int(number))
         for number in promoted_versions

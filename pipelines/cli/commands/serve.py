@@ -47,9 +47,9 @@ def run_command(
 ) -> None:
     """Serve a registered version: GET /ping, and POST /invocations with raw rows of its dataset.
 
-    Features are computed by the SQL that was compiled when the version was registered. For a version without it, the
-    dataset's present code is compiled. SIGTERM ends the server after the requests in progress. Exit code 75: the port
-    is in use, or MLflow or the lake's catalog does not answer.
+    Features are computed by the SQL that was compiled at registration; without it, the dataset's present code is
+    compiled. SIGTERM ends the server after the requests in progress. Exit code 75: the port is in use, or a service
+    does not answer.
     """
     _limit_threads()
     create_home()
@@ -62,10 +62,10 @@ def run_command(
 
     load_dataset = _make_dataset_loader(model, dataset)
     with bind(host, port) as listener, ExitStack() as models:
+        folder = Path(record) if record else None
+        context = open_model(model, version, load_dataset, has_lookups=lookups, record_to=folder)
         with redirect_stdout(sys.stderr):  # MLflow prints to stdout
-            folder = Path(record) if record else None
-            model_context = open_model(model, version, load_dataset, has_lookups=lookups, record_to=folder)
-            served_model = models.enter_context(model_context)
+            served_model = models.enter_context(context)
         serve(build_app(served_model), listener, lambda: _report_start(served_model, host, listener.getsockname()[1]))
 
 

@@ -72,19 +72,18 @@ def check_estimate(
     Args:
         name: name of the check.
         estimate: value with its interval at the policy's alpha.
-        bound: smallest allowed value; if `is_upper` is true, the largest allowed value.
+        bound: smallest allowed value.
         policy: its `group_by`, `min_groups`, `alpha` and `power` are used.
-        is_upper: whether the bound is the largest allowed value.
+        is_upper: whether the bound is the largest allowed value instead.
         is_strict: whether a value equal to the bound fails: a model is not better than itself.
         relevant_effect: smallest relevant distance from the bound, on its allowed side. The check fails if the whole
-            interval is below this distance. 0: every distance is relevant, and the numbers of rows and groups needed
-            are those that detect the observed distance.
+            interval is below it. 0: every distance; the rows and groups needed are those that detect the observed one.
     """
-    # `decide` compares with a lower bound. So for an upper bound, the estimate and the bound change their signs.
+    # `decide` compares with a lower bound: for an upper bound, both numbers change their signs.
     signed_estimate, lower = (-estimate, -bound) if is_upper else (estimate, bound)
-    outcome: Outcome = decide(signed_estimate, math.nextafter(lower, math.inf) if is_strict else lower, relevant_effect)
-    if _has_too_few_groups(estimate, policy):
-        outcome = UNDECIDED
+    lower = math.nextafter(lower, math.inf) if is_strict else lower
+    is_decidable = not _has_too_few_groups(estimate, policy)
+    outcome: Outcome = decide(signed_estimate, lower, relevant_effect) if is_decidable else UNDECIDED
     requirement = f"{'more than' if is_strict else 'at most' if is_upper else 'at least'} {bound:.6g}"
     effect = relevant_effect or abs(estimate.value - bound)
     units_needed = _compute_units_needed(estimate, effect, policy) if outcome == UNDECIDED else None

@@ -45,9 +45,8 @@ def run_mcnemar_test(
     and is 1 without such rows. The interval of `gain` comes from exact bounds of two shares, each at alpha / 2, so
     the error probability of each end is at most alpha. The interval excludes 0 if the p-value is below alpha.
 
-    With groups, p-value and interval are computed by groups, as for any metric (a clustered McNemar's test: Obuchowski
-    1998, Statistics in Medicine 17). The interval is then never narrower, and the p-value never smaller, than for
-    independent rows.
+    With groups, p-value and interval are computed by groups, as for any metric (Obuchowski 1998, Statistics in Medicine
+    17). The interval is then never narrower, and the p-value never smaller, than for independent rows.
 
     Args:
         label: shape (rows,), 0 or 1, both present.
