@@ -55,7 +55,7 @@ class DriftDecision(JsonObject):
     version: str
     """Version that it is about."""
     report_url: str
-    """Address of its report."""
+    """Address of its report; empty if there is none."""
 
 
 class LastTraining(JsonObject):
@@ -101,7 +101,7 @@ class ModelSummary(JsonObject):
     endpoints: dict[str, str]
     """Endpoint to the version that it serves."""
     month_usd: float
-    """Cost of the model in the current month, USD."""
+    """Cost of the model's ended jobs and metered endpoints in the current month, USD."""
     project: str
     """Project that pays; empty if there is none."""
     project_month_usd: float
