@@ -41,7 +41,8 @@ class Settings(BaseSettings):
     model, PROJECT/models/NAME, the default is PROJECT."""
     home: Path = Field(default=Path(".leeway"), validate_default=True)
     """Folder of all state that Leeway keeps on this machine: lake, evidence, documents, workspaces. A relative path is
-    below the project that contains the working directory, even if DVC runs an experiment in a separate folder."""
+    below the working directory, or below PROJECT in the folder of a model, PROJECT/models/NAME. If DVC runs an
+    experiment in a separate folder, it is still below the folder of the project."""
     datasets: str = ""
     """Folders of the project's own datasets, relative to LEEWAY_PROJECT, separated as in PATH. Empty: datasets/."""
     docs_url: str = ""

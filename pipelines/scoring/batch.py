@@ -44,8 +44,8 @@ def list_score_classes(package: Path) -> list[str]:
 def pack_model(folder: Path, archive: Path, model: str, version: str) -> None:
     """Write the model.tar.gz of a package, in the form that a SageMaker container expects.
 
-    Equal packages of a version give byte-identical archives. This function adds to the folder
-    `code`: inference.py, the modules of Leeway that it imports, requirements.txt, and the names of model and version.
+    Equal packages of a version give byte-identical archives. This function adds to the folder `code`:
+    inference.py, the modules of Leeway that it imports, requirements.txt, and the names of model and version.
 
     Args:
         folder: folder of the checked package; see `pipelines.registry.artifacts.open_package`.

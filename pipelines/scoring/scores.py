@@ -41,9 +41,8 @@ def choose_version(registry: Registry, name: str, number: str, partition: Partit
 
     Returns:
         Version `number` if it is given, else the champion. A champion that was trained as of a later day may have seen
-        labels of the partition. Then the champion that a training as of the day after the partition's day would have
-        been compared with is returned instead: it was trained as of the partition's day or earlier. None if there is
-        no such version.
+        labels of the partition. Then, of all past champions, the one with the latest as_of up to the partition's day is
+        returned instead; `find_champion_as_of` says which count as past champions. None if there is no such version.
 
     Raises:
         DataError: there is no version `number`, or the champion has no as_of. A retry cannot help.

@@ -87,7 +87,7 @@ class ModelSummary(JsonObject):
     champion_as_of: dt.date | None
     """As-of date of the champion's training; null if it is not known."""
     challenger: str
-    """Newest version that passed the gate after the champion; empty if there is none."""
+    """Newest version after the champion that passed the gate or was approved; empty if there is none."""
     performance: Performance | None
     """The last weeks with labels; null if there are none."""
     drift: DriftDecision | None

@@ -78,7 +78,7 @@ export interface ModelSummary {
    */
   champion_as_of: string | null;
   /**
-   * Newest version that passed the gate after the champion; empty if there is none.
+   * Newest version after the champion that passed the gate or was approved; empty if there is none.
    */
   challenger: string;
   /**
