@@ -41,5 +41,5 @@ def is_score_column(name: str, *, is_binary: bool) -> bool:
 
 
 def name_score_columns(classes: Sequence[str]) -> list[str]:
-    """Return the names of the columns of scores in an evaluation; without classes, one name."""
+    """Return the names of the columns of scores in an evaluation: one for each class or quantile; else only `score`."""
     return [f"{SCORE_PREFIX}{name}" for name in classes] or [SCORE]

@@ -40,8 +40,9 @@ class Settings(BaseSettings):
     """Folder of params.yaml, dvc.yaml and expectations/. By default the working directory. If that is the folder of a
     model, PROJECT/models/NAME, the default is PROJECT."""
     home: Path = Field(default=Path(".leeway"), validate_default=True)
-    """Folder of all state that Leeway keeps on this machine: lake, evidence, documents, workspaces. If DVC runs an
-    experiment in a separate folder, `.leeway` still means the folder of the project."""
+    """Folder of all state that Leeway keeps on this machine: lake, evidence, documents, workspaces. A relative path is
+    below the working directory, or below PROJECT in the folder of a model, PROJECT/models/NAME. If DVC runs an
+    experiment in a separate folder, it is still below the folder of the project."""
     datasets: str = ""
     """Folders of the project's own datasets, relative to LEEWAY_PROJECT, separated as in PATH. Empty: datasets/."""
     docs_url: str = ""
@@ -134,7 +135,7 @@ class Settings(BaseSettings):
         return f"{self._effective_docs_url}/models/{quote(model, safe='')}/{quote(version, safe='')}/report.html"
 
     def build_drift_url(self, model: str, day: str) -> str:
-        """Build the address of the drift report of a model up to a day."""
+        """Build the address of the drift report of a model, whose window ends on a day."""
         return f"{self._effective_docs_url}/drift/{quote(model, safe='')}/{quote(day, safe='')}/drift.html"
 
     def build_shadow_url(self, model: str, version: str) -> str:

@@ -109,7 +109,12 @@ def describe_versions_with_partition(table: str, day: dt.date) -> list[str]:
 
 
 def _find_split(window: str, day: dt.date) -> str:
-    """Return the split (train or holdout) that contains the day; empty if none does. `window` is "TRAIN | HOLDOUT"."""
+    """Return the split (train or holdout) that contains the day; empty if none does.
+
+    Args:
+        window: value of the tag `leeway.window`: FIRST..LAST of train, " | ", FIRST..LAST of holdout.
+        day: the day.
+    """
     for split, part in zip(SPLITS, window.split(" | "), strict=False):
         days = _parse_days(part)
         if days and days.first <= day <= days.last:
@@ -118,7 +123,7 @@ def _find_split(window: str, day: dt.date) -> str:
 
 
 def _parse_days(part: str) -> Days | None:
-    """Parse FIRST..LAST; return None if the tag has another form: a person may have written it."""
+    """Parse FIRST..LAST; return None for a text of another form, because a person may have written the tag."""
     first, _, last = part.partition("..")
     with suppress(ValueError):
         return Days(dt.date.fromisoformat(first), dt.date.fromisoformat(last))

@@ -30,7 +30,7 @@ def translate_mlflow_errors() -> Iterator[None]:
 
 
 def write_with_retries(write: Callable[..., object], *args: str) -> None:
-    """Set an alias or a tag through MLflow's client; retry if another process creates the same one at the same time.
+    """Write an alias, a tag or a description through MLflow's client; retry if a write of another process collides.
 
     MLflow (as of 3.17) looks for an existing row, then inserts one. When two processes set a new alias or tag at the
     same time, both insert. The second insert violates the primary key and gets BAD_REQUEST, though its request is
@@ -62,7 +62,7 @@ def is_transient(error: Exception) -> bool:
 
 
 def _is_collision(error: BaseException) -> bool:
-    """Return whether the server's database refused a write.
+    """Return whether the server's database refused a write, because another process made the same one.
 
     MLflow gives an invalid request the code INVALID_PARAMETER_VALUE, not BAD_REQUEST.
     """

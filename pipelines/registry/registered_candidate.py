@@ -82,6 +82,8 @@ def open_registered_candidate(model: str, number: str, *, backfill: bool) -> Ite
 def _compute_evaluated_digest(version: ModelVersion, package: Path) -> str:
     """Compute the SHA-256 of the files that the training wrote, and check that these files were evaluated.
 
+    A version without the tag `leeway.model_digest` is not checked.
+
     Raises:
         DataError: other files were evaluated. A retry cannot help.
     """

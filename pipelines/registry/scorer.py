@@ -90,4 +90,4 @@ def _load_model(version: ModelVersion, package: Path | None) -> tuple[Any, list[
 def _warn_of_versions(version: ModelVersion, package: Path, required_python: str | None) -> None:
     if differences := list_version_differences(package, required_python):
         listing = ", ".join(differences)
-        log.warning("%s version %s was trained with other packages: %s", version.name, version.version, listing)
+        log.warning("%s version %s requires other packages: %s", version.name, version.version, listing)

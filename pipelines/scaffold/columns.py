@@ -1,4 +1,4 @@
-"""Infer the kind of each column of a sample: number, category, time, id, constant, free text."""
+"""Infer the kind of each column of a sample, such as number, category, time, id or free text."""
 
 from __future__ import annotations
 
@@ -22,12 +22,14 @@ MAX_CATEGORIES, ROWS_PER_CATEGORY = 1_000, 20
 """A text column is a category if it has at most `MAX_CATEGORIES` values, and at least `ROWS_PER_CATEGORY` rows for each
 value on average."""
 FEW_CATEGORIES = 30
-"""A text column with at most this many values is a category, whatever the number of rows."""
+"""A text column with at most this many values is a category, whatever the number of rows. A column of whole numbers is
+an id only if it has more values."""
 FEW_CLASSES = 2
 """In a text column with at most this many values, apart from `NULL_TEXTS`, the null texts mean missing values. In a
 text column with more values, a text such as "NA" is a category of its own."""
 ID_SHARE = 0.9
-"""Smallest share of distinct values in a column that identifies rows."""
+"""A text column with at least this share of distinct values is an id, if it is not a category, and not long free text.
+So is one of mostly single words."""
 MAX_CODE_CHARS = 40
 """Largest length of a text that is a code, such as a product number, characters. Longer texts of several words are free
 text."""
@@ -40,19 +42,19 @@ class Column:
     name: str
     kind: Kind
     type: pa.DataType
-    """Type in which the source reads the column."""
+    """Type in which the source of the new dataset reads the column."""
     values: pa.Array
     """The values in the type of the column's kind; null where a value is missing."""
     distinct_count: int
     """Number of different values."""
     texts: pa.Array | None = field(default=None, repr=False)
-    """The values as the source has them, if it has texts; else None."""
+    """The values as they are in the sample, if they are texts there; else None."""
     null_texts: Sequence[str] = ()
     """Texts that mean that a value is missing, in addition to the empty text."""
     nan_count: int = 0
     """Number of values that are NaN. They are missing values, too."""
     time: TimeFormats | None = field(default=None, repr=False)
-    """Formats of the times; None if the column has no times, or if the source has them as times, not as texts."""
+    """Formats of the times; None if the column has no times, or if the sample has them as times, not as texts."""
 
     @property
     def missing_count(self) -> int:

@@ -107,6 +107,8 @@ def _draft_expectations(plan: Plan, sizes: Sizes, folder: Path) -> str:
 def _check_source(plan: Plan) -> None:
     """Check that the new source returns as many rows of the first and of the last day as the sample has.
 
+    If the sample is not complete, only check that these days can be read.
+
     Raises:
         DataError: a value does not fit its type, or the numbers of rows differ. A retry cannot help.
     """

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from pipelines.system.log import log
 
 NULL_TEXTS = ("NA", "N/A", "n/a", "NULL", "null", "None", "NaN", "nan", "-", "?")
-"""Texts in a column of numbers or times that mean that a value is missing."""
+"""Texts that mean that a value is missing, in a column of numbers, of times, or of at most two other texts."""
 
 
 def find_decimal_point(origin: str, table: pa.Table) -> str:
@@ -41,9 +41,9 @@ def parse_numbers(texts: pa.Array, decimal_point: str = ".") -> pa.Array | None:
         if pc.any(pc.match_substring(texts, ".")).as_py():
             return None
         texts = pc.replace_substring(texts, decimal_point, ".")
-    for kind in (pa.int64(), pa.float64()):
+    for number_type in (pa.int64(), pa.float64()):
         with contextlib.suppress(pa.ArrowException):
-            return texts.cast(kind)
+            return texts.cast(number_type)
     return None
 
 

@@ -1,4 +1,4 @@
-"""Choose the label and the task, and the type in which the label is read."""
+"""Choose the label and the task of a new model, and the type in which the source of its dataset reads the label."""
 
 from __future__ import annotations
 
@@ -37,12 +37,15 @@ class Label:
     values: pa.Array
     """Values in the sample: booleans, texts or numbers; null where the label is not known."""
     type: pa.DataType
-    """Type in which the source reads the label."""
+    """Type in which the source of the new dataset reads the label."""
     texts: tuple[str, str] | None = None
-    """Texts that mean true and false in the source; None if it converts its values to booleans without them."""
+    """Texts that mean true and false, if the source of the new dataset needs them to read a binary label; else None."""
 
     def list_targets(self) -> Iterator[tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]]:
-        """Yield the label as numbers, and whether each row has a label. Of several classes, yield each as 0 and 1."""
+        """Yield the label of each row as a number, and whether the row has a label.
+
+        Of a multiclass label, yield one pair of arrays for each class: 1 for rows of the class, and 0 for others.
+        """
         has_label = self.values.is_valid().to_numpy(zero_copy_only=False)
         if self.task != "multiclass":
             numbers = pc.fill_null(self.values.cast(pa.float64()), 0.0).to_numpy(zero_copy_only=False)

@@ -1,4 +1,4 @@
-"""Write the files of a model into a project: all new ones or none."""
+"""Write new and changed files into a project: all new ones or none."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ import psutil
 from pipelines.errors import SpecError
 
 FOLDER = Path(".leeway") / "new"
-"""Folder of a project for temporary files of `new`. Each process has a folder there, named by its process id."""
+"""Folder of a project for temporary files of `new` and of its updates. Each process has a folder there, named by its
+process id."""
 NEW_FILES_LIST = "new_files.json"
 """File with the paths that are being moved into the project. If the process is killed, the next run removes these
 files."""
@@ -64,7 +65,7 @@ def write_files(project: Path, folder: Path, new_files: Mapping[str, str], chang
 
 
 def remove_leftovers(project: Path) -> None:
-    """Remove the files of earlier runs of `new` that were killed."""
+    """Remove the files that killed processes left: temporary files, and new files of a model that is not complete."""
     for folder in (project / FOLDER).glob("*"):
         if folder.name.isdigit() and not _is_alive(int(folder.name)):
             _remove_folder(project, folder)

@@ -96,7 +96,7 @@ def add_model(dvc_yaml: str, name: str) -> str:
 
 
 def build_dataset(plan: Plan, sizes: Sizes) -> Dataset:
-    """Build the dataset as its file describes it.
+    """Build the new dataset in this process, as its file `datasets/NAME/__init__.py` will define it.
 
     Raises:
         SpecError: a column has a name that cannot be used. A retry cannot help.
@@ -137,7 +137,7 @@ def list_values(plan: Plan, sizes: Sizes) -> dict[str, Any]:
         "dropped": dict(plan.dropped_columns),
         "event_time": plan.time if has_usable_times else "",
         "timezone": request.timezone if has_usable_times else "",
-        "columns": {name: TYPE_NAMES[kind] for name, kind in list_columns(plan).items()},
+        "columns": {name: TYPE_NAMES[column_type] for name, column_type in list_columns(plan).items()},
         "url": plan.sample.url if source["variable"] else "",
         "sizes": {name: getattr(sizes, name) for name in SIZES},
         "as_of": str(sizes.as_of),

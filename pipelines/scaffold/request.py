@@ -1,4 +1,4 @@
-"""Define the options of `python -m pipelines new`, and ask for options that are not given."""
+"""Define the options of `python -m pipelines new`, and refuse to ask for one if no person can answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Write the code that opens the source of a new dataset, and run this code."""
+"""Write the code that opens the source of a new dataset, and run it to check the source."""
 
 from __future__ import annotations
 
@@ -17,23 +17,26 @@ from pipelines.scaffold.plan import Plan
 
 
 def build_rows(plan: Plan) -> pa.Table:
-    """Return the rows of the sample in the types that the source gives them, sorted by day."""
+    """Return the rows of the sample in the types in which the new source reads them, sorted by day."""
     arrays = dict[str, pa.Array]()
-    for name, kind in list_columns(plan).items():
+    for name, column_type in list_columns(plan).items():
         if name == plan.label.name:
             arrays[name] = plan.label.values
-        elif pa.types.is_timestamp(kind):
+        elif pa.types.is_timestamp(column_type):
             arrays[name] = to_utc(plan.columns[name].values, Zone(plan.request.timezone, "earliest"))
         else:
-            arrays[name] = plan.columns[name].values.cast(kind)
+            arrays[name] = plan.columns[name].values.cast(column_type)
     arrays = {name: values for name, values in arrays.items() if name.lower() != DATE_COLUMN}
     return pa.table({**arrays, DATE_COLUMN: plan.days}).sort_by(DATE_COLUMN)
 
 
 def build_source(plan: Plan) -> Any:
-    """Build the source in this process, from the same expression as in its file source.py."""
-    if secret := find_secret_variable(plan):
-        os.environ[secret] = plan.sample.url
+    """Build the source in this process, from the same code as in its file source.py.
+
+    If the address has a secret, set the environment variable from which this code reads the address.
+    """
+    if secret_variable := find_secret_variable(plan):
+        os.environ[secret_variable] = plan.sample.url
     names = {name: getattr(sources, name) for name in sources.__all__}
     names |= {"COLUMNS": list_columns(plan), "URL": plan.sample.url}
     # `describe_source` writes this expression. Texts from the data are in it only as literals.
@@ -41,34 +44,34 @@ def build_source(plan: Plan) -> Any:
 
 
 def describe_source(plan: Plan) -> dict[str, Any]:
-    """Return the values of the template of source.py, which contain the code that opens the source."""
+    """Return the values for the template of source.py, among them the code that opens the source."""
     sample, request = plan.sample, plan.request
-    kind = {"database": "SqlSource", "api": "HttpSource"}.get(sample.kind, "FileSource")
-    secret = find_secret_variable(plan)
-    arguments = {"url": f"read_address({quote(secret)})" if secret else "URL", "columns": "COLUMNS"}
-    if kind == "FileSource":
+    class_name = {"database": "SqlSource", "api": "HttpSource"}.get(sample.kind, "FileSource")
+    secret_variable = find_secret_variable(plan)
+    arguments = {"url": f"read_address({quote(secret_variable)})" if secret_variable else "URL", "columns": "COLUMNS"}
+    if class_name == "FileSource":
         arguments = {"url": arguments["url"], "format": quote(sample.kind), "columns": "COLUMNS"}
         arguments |= _list_file_arguments(plan)
-    if kind == "SqlSource":
-        arguments = _list_database_arguments(plan, secret)
-    if kind == "HttpSource":
+    if class_name == "SqlSource":
+        arguments = _list_database_arguments(plan, secret_variable)
+    if class_name == "HttpSource":
         arguments |= _list_api_arguments(plan)
     if plan.time:
         arguments["day"] = quote(plan.time)
-    if kind != "SqlSource":
+    if class_name != "SqlSource":
         arguments["extra"] = quote("ignore")
     arguments["timezone"] = quote(request.timezone)
-    if kind == "FileSource" and plan.has_time_of_day and request.timezone != "UTC":
+    if class_name == "FileSource" and plan.has_time_of_day and request.timezone != "UTC":
         arguments["day_timezone"] = quote(request.timezone)
-    expression = f"{kind}({', '.join(f'{name}={value}' for name, value in arguments.items())})"
+    expression = f"{class_name}({', '.join(f'{name}={value}' for name, value in arguments.items())})"
     lines = "".join(f"        {name}={value},\n" for name, value in arguments.items())
-    opening, returns = f"return {kind}(\n{lines}    )", kind
-    imports = [kind, "LinkHeader"] if kind == "HttpSource" else [kind]
+    opening, returns = f"return {class_name}(\n{lines}    )", class_name
+    imports = [class_name, "LinkHeader"] if class_name == "HttpSource" else [class_name]
     if plan.label.texts:
         true, false = map(quote, plan.label.texts)
         label_arguments = [quote(plan.label.name), f"true={true}", f"false={false}"]
         expression = f"TrueFalse({', '.join([expression, *label_arguments])})"
-        opening = f"source = {kind}(\n{lines}    )\n    return TrueFalse(\n"
+        opening = f"source = {class_name}(\n{lines}    )\n    return TrueFalse(\n"
         opening += "".join(f"        {argument},\n" for argument in ["source", *label_arguments]) + "    )"
         returns, imports = "TrueFalse", [*imports, "TrueFalse"]
     if arguments.get("url", "URL") != "URL":
@@ -78,7 +81,7 @@ def describe_source(plan: Plan) -> dict[str, Any]:
         "opening": opening,  # the same code as the body of a function
         "returns": returns,  # the class of the source
         "imports": ", ".join(imports),
-        "variable": "" if secret else f"{request.name.upper()}_SOURCE",  # environment variable for another address
+        "variable": "" if secret_variable else f"{request.name.upper()}_SOURCE",  # variable for another address
     }
 
 

@@ -27,7 +27,7 @@ MIN_SHARE = 0.95
 
 @dataclass(frozen=True)
 class TimeFormats:
-    """The formats of a column of texts."""
+    """The formats of the times in a column of texts, and the times."""
 
     formats: Sequence[str]
     """Formats other than ISO 8601; empty: all values are ISO 8601."""
@@ -48,7 +48,7 @@ def find_time_formats(texts: pa.Array, formats: Sequence[str] = ()) -> TimeForma
 
     Args:
         texts: the values; null where one is missing.
-        formats: formats to choose from; by default those of `FORMATS`.
+        formats: formats to choose from, in addition to ISO 8601; by default those of `FORMATS`.
     """
     all_times = dict(_parse_with_each_format(texts, formats or FORMATS))
     times_by_format = {name: times for name, times in all_times.items() if len(times) - times.null_count}

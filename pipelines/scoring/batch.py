@@ -35,7 +35,7 @@ def list_features(package: Path) -> list[str]:
 
 
 def list_score_classes(package: Path) -> list[str]:
-    """List the classes of a packaged multiclass model, in the order of its scores; empty for another model."""
+    """List the classes or quantiles of a packaged model, in the order of its scores; empty if a score is one number."""
     outputs = mlflow.models.get_model_info(str(package)).signature.outputs
     names = [str(column.name) for column in outputs.inputs] if outputs else []
     return [] if names == [SCORE] else names
@@ -44,8 +44,8 @@ def list_score_classes(package: Path) -> list[str]:
 def pack_model(folder: Path, archive: Path, model: str, version: str) -> None:
     """Write the model.tar.gz of a package, in the form that a SageMaker container expects.
 
-    Equal packages of a version give byte-identical archives. This function adds to the folder: code/inference.py, the
-    modules of Leeway that it imports, and the names of model and version.
+    Equal packages of a version give byte-identical archives. This function adds to the folder `code`:
+    inference.py, the modules of Leeway that it imports, requirements.txt, and the names of model and version.
 
     Args:
         folder: folder of the checked package; see `pipelines.registry.artifacts.open_package`.
@@ -73,7 +73,7 @@ def pack_model(folder: Path, archive: Path, model: str, version: str) -> None:
 
 
 def _copy_serving_code(folder: Path) -> None:
-    """Copy `pipelines.container.serving` into the package's own `pipelines`, which may lack the folders above it."""
+    """Copy `pipelines.container.serving` to the folder, and those `__init__.py` of its parents that are missing."""
     target = folder / "pipelines" / "container" / "serving"
     target.mkdir(parents=True, exist_ok=True)
     for path in sorted(Path(serving.__file__).parent.glob("*.py")):
@@ -105,16 +105,15 @@ def write_request(frames: Iterable[pd.DataFrame], features: Sequence[str], folde
 
 
 class Response:
-    """Return the scores of a job's output for the rows of its request.
+    """The scores in a job's output. An object of this class is called like a model: with rows, for their scores.
 
-    Call an object of this class like a model: pass rows, and it returns their scores. The rows must be those of the
-    request, in the same order.
+    Each call gets the next rows. Together, the rows must be those of the request, in the same order.
 
     Args:
         folder: folder of the job's output.
         request_name: name of the request, as `write_request` returned it.
         features: features in the request, in its order.
-        classes: classes of a multiclass model, in the order of its scores; empty for another model.
+        classes: classes or quantiles of the model, in the order of its scores; empty if a score is one number.
 
     Raises:
         DataError: the job returned more or fewer scores than the request has rows. A retry cannot help.
@@ -162,7 +161,7 @@ def _read_lines(folder: Path) -> Iterator[str]:
 
 
 def _parse_score(line: str, class_count: int) -> float | list[float]:
-    """Parse the score of a row: one number, or one for each class."""
+    """Parse the score of a row: one number, or one for each class or quantile."""
     try:
         value = json.loads(line)
         return [float(value[number]) for number in range(class_count)] if class_count else float(value)

@@ -32,8 +32,8 @@ from pipelines.system.temporary_folders import make_temporary_folder
 from pipelines.window import DAY
 
 Scorer = Callable[[pd.DataFrame], Any]
-"""Takes a frame of features, shape (rows, features); returns one score for each row, shape (rows,), or a frame with the
-probability of each class."""
+"""Takes a frame of features, shape (rows, features); returns one score for each row, shape (rows,), or a frame with a
+column for each class or quantile."""
 
 
 def choose_version(registry: Registry, name: str, number: str, partition: Partition) -> ModelVersion | None:
@@ -41,8 +41,8 @@ def choose_version(registry: Registry, name: str, number: str, partition: Partit
 
     Returns:
         Version `number` if it is given, else the champion. A champion that was trained as of a later day may have seen
-        labels of the partition. Then the version that was champion on the partition's day is returned instead. None if
-        there is no such version.
+        labels of the partition. Then, of all past champions, the one with the latest as_of up to the partition's day is
+        returned instead; `find_champion_as_of` says which count as past champions. None if there is no such version.
 
     Raises:
         DataError: there is no version `number`, or the champion has no as_of. A retry cannot help.
@@ -57,7 +57,7 @@ def choose_version(registry: Registry, name: str, number: str, partition: Partit
 
 @contextmanager
 def score_partition(lake: Lake, dataset: Dataset, partition: Partition, scorer: Scorer) -> Iterator[Path]:
-    """Write a Parquet file with key, features, label and score of each row; remove it when the block ends.
+    """Write a Parquet file with key, features, label and scores of each row; remove it when the block ends.
 
     The features come from the same expression as in `preprocess`. Memory use does not grow with the partition.
 
@@ -182,9 +182,9 @@ def check_scores(scores: Any) -> Any:
         DataError: a score is not a finite number. A retry cannot help.
     """
     values = np.asarray(scores, dtype=float)
-    if invalid_rows := int(np.count_nonzero(~np.isfinite(values).reshape(len(values), -1).all(axis=1))):
+    if invalid_count := int(np.count_nonzero(~np.isfinite(values).reshape(len(values), -1).all(axis=1))):
         raise DataError(
-            f"the model's score is not a number for {invalid_rows} of {len(values)} rows.", "Nothing was written."
+            f"the model's score is not a number for {invalid_count} of {len(values)} rows.", "Nothing was written."
         )
     return scores
 

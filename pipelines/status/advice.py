@@ -1,4 +1,4 @@
-"""Advise on what could cost less, from the rows of the last month in the ledgers."""
+"""Advise on what could cost less, from the ledgers of jobs and of endpoints."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pipelines.costs.usage.right_sizing import list_size_advice
 from pipelines.planning.checkpoints import compute_worthwhile_save_s
 
 DAYS = 30
-"""Number of days whose jobs are examined."""
+"""Days before now whose jobs are examined. The saving of spot instances is estimated from the jobs of all days."""
 IDLE_DAYS = 7
 """Number of days without a request after which the advice names an endpoint."""
 MIN_USD = 0.01
@@ -57,8 +57,8 @@ def _advise_on_jobs(subject: str, rows: Sequence[Row], spot_rows: Sequence[Row])
 
     Args:
         subject: which jobs, in words: "of model NAME" or "without a model".
-        rows: its jobs of the last `DAYS` days.
-        spot_rows: its jobs on spot instances, of any time.
+        rows: jobs of the model in the last `DAYS` days.
+        spot_rows: jobs of the model on spot instances, of any time.
     """
     on_demand_rows = [row for row in rows if not row["spot"]]
     saving_share = sum_rows(spot_rows)["saving"] if spot_rows else 0.0
@@ -91,7 +91,7 @@ def _advise_on_jobs(subject: str, rows: Sequence[Row], spot_rows: Sequence[Row])
 
 
 def _advise_on_checkpoints(rows: Sequence[Row], lost_s: float) -> str:
-    """Return when more frequent checkpoints are worthwhile. `rows` has only jobs on spot: no others are interrupted."""
+    """Describe when more frequent checkpoints help. `rows` has only jobs on spot: no others are interrupted."""
     training_s, interruptions = (sum(row[name] or 0 for row in rows) for name in ("training_s", "interruptions"))
     if not training_s or not interruptions:
         return "saving checkpoints more often would reduce the loss."

@@ -34,7 +34,7 @@ def build_dataset_details(data: PassData, dataset: Dataset, models: Sequence[str
     """Build the document of a dataset. With `rows_from`, its partitions are those of the dataset that has the rows.
 
     Args:
-        data: what is read in this pass.
+        data: data of the pass in which all documents are written.
         dataset: the dataset.
         models: models that are trained on it.
 
@@ -72,7 +72,7 @@ def build_dataset_details(data: PassData, dataset: Dataset, models: Sequence[str
 
 
 def _select_newest_partitions(partitions: Iterable[Partition]) -> list[Partition]:
-    """Select the partitions of the document, oldest first."""
+    """Select the newest partitions: those of `HISTORY_DAYS` days, at most `MAX_PARTITIONS`; oldest first."""
     sorted_partitions = sorted(partitions, key=lambda partition: partition.isoformat())
     if not sorted_partitions:
         return []
@@ -84,8 +84,8 @@ def judge_partition(rows: int, quarantined_rows: int, validation: Validation | N
     """Return the state of a partition; `PartitionState.state` explains the states.
 
     Args:
-        rows: published rows.
-        quarantined_rows: rows in quarantine.
+        rows: number of published rows.
+        quarantined_rows: number of rows in quarantine.
         validation: the last validation; None if there was none.
     """
     if not rows:
@@ -115,7 +115,10 @@ def _describe_partition(
 
 
 def _describe_earlier(validations: Sequence[EarlierValidation]) -> list[documents.EarlierValidation]:
-    """Describe the first validation, and each in which other expectations failed than in the one before it."""
+    """Describe the first validation, and each in which other expectations failed than in the one before it.
+
+    Only the first `MAX_EARLIER_VALIDATIONS` of these are described.
+    """
     changes = [
         validation
         for earlier_validation, validation in zip([None, *validations], validations, strict=False)

@@ -14,7 +14,7 @@ from pipelines.escaping import escape
 from pipelines.registry.package import load_script
 
 MAX_LOAD_S = 600
-"""Seconds after which the process that loads the package is stopped."""
+"""Seconds after which the process that loads the package and scores rows with it is stopped."""
 
 
 def find_load_problem(package: Path, rows: pd.DataFrame) -> str:
@@ -37,7 +37,7 @@ def find_load_problem(package: Path, rows: pd.DataFrame) -> str:
                 command, cwd=folder, env=variables, capture_output=True, text=True, check=False, timeout=MAX_LOAD_S
             )
         except subprocess.TimeoutExpired:
-            return f"it was not loaded within {MAX_LOAD_S} s"
+            return f"loading and scoring took more than {MAX_LOAD_S} s"
     lines = [line.strip() for line in process.stderr.splitlines() if line.strip()]
     if not process.returncode:
         return ""

@@ -21,7 +21,8 @@ def list_version_differences(package: Path, required_python: str | None) -> list
 
     Args:
         package: folder of the package.
-        required_python: version of Python that the package requires; None if it requires none.
+        required_python: version of Python that the package requires, of which only major and minor version are
+            compared; None if it requires none.
     """
     python = platform.python_version()
     is_other_python = required_python and required_python.split(".")[:2] != python.split(".")[:2]

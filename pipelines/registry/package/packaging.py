@@ -23,8 +23,8 @@ from pipelines.registry.candidate import Candidate
 from pipelines.score_columns import SCORE
 
 PACKAGES = ("mlflow", "xgboost-cpu", "pandas", "numpy", "pyarrow")
-"""Python packages that a served model needs, unless its module `model` names others in `PACKAGES`. The model requires
-the versions with which it was trained."""
+"""Python packages that a served model needs, unless its module `model` names others in `PACKAGES`. The package requires
+the versions that are installed in the process that writes it. The training job may have used others."""
 RAW_ROW_PACKAGES, LOOKUP_PACKAGES = ("duckdb",), ("boto3",)
 """Packages that a served model needs, too, if it computes features from raw rows, and if it has lookups."""
 
@@ -113,7 +113,7 @@ def _list_requirements(model_packages: Iterable[str], compiled_features: Compile
 
 
 def _write_code(dataset: Dataset, folder: Path, compiled_features: CompiledFeatures | None) -> list[str]:
-    """Copy the modules of the dataset's bundle, and write the compiled features; return the paths for MLflow."""
+    """Copy the modules of the dataset's source bundle, and write the compiled features; return the paths for MLflow."""
     for name, path in dataset.locate_bundle().items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(path, folder / name)

@@ -71,15 +71,15 @@ def _describe_row_changes(stored_file: Path, rebuilt_file: Path) -> str:
     """Describe how many rows of two Parquet files differ."""
     from pipelines.lake import connect
 
-    def count_missing(file: Path, other_file: Path) -> int:
+    def count_rows_only_in(file: Path, other_file: Path) -> int:
         sql = "SELECT count(*) FROM (FROM read_parquet(?) EXCEPT ALL FROM read_parquet(?))"
         row = connection.execute(sql, [str(file), str(other_file)]).fetchone()
         return int(row[0]) if row else 0
 
     with connect() as connection:
         try:
-            removed_rows = count_missing(stored_file, rebuilt_file)
-            added_rows = count_missing(rebuilt_file, stored_file)
+            removed_rows = count_rows_only_in(stored_file, rebuilt_file)
+            added_rows = count_rows_only_in(rebuilt_file, stored_file)
         except Exception as error:  # the columns differ, or a file is not Parquet: DuckDB's message says what is wrong
             return str(error).splitlines()[0]
     if removed_rows or added_rows:

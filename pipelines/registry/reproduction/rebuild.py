@@ -81,7 +81,7 @@ def _describe_environment_changes(recorded_code: Mapping[str, Any], code: Mappin
 def _compare_code(comparison: Comparison, record: Record, workspace: Workspace) -> bool:
     code, note = record.provenance["code"], ""
     if not record.commit:
-        note = f"it had changes that were not committed ({record.git_commit!r}), and the project has changed since"
+        note = f"no commit contains it (recorded: {record.git_commit!r}), and the project's code differs from it"
     return comparison.compare("the code", code["digest"], workspace.code.digest, note)
 
 

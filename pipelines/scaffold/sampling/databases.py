@@ -20,7 +20,7 @@ MAX_API_DAYS = 400
 
 
 def read_database(request: Request, source: str, ask: AskFunction) -> Sample:
-    """Read the rows of a table or query.
+    """Read the rows of a table or query, at most `MAX_ROWS`.
 
     Raises:
         DataError: there is no such table. A retry cannot help.
@@ -38,14 +38,14 @@ def read_database(request: Request, source: str, ask: AskFunction) -> Sample:
     zone, position = Zone(request.timezone), Position(origin)
     columns = list(zip(*rows, strict=True)) or [()] * len(types)
     arrays = {
-        name: build_array(list(values), kind, zone, name, position)
-        for (name, kind), values in zip(types.items(), columns, strict=True)
+        name: build_array(list(values), column_type, zone, name, position)
+        for (name, column_type), values in zip(types.items(), columns, strict=True)
     }
     return Sample("database", source, pa.table(arrays), is_complete=len(rows) < MAX_ROWS)
 
 
 def read_api(request: Request, source: str) -> Sample:
-    """Read the days of an API whose address has {date}.
+    """Read days of an API whose address has {date}, until `MAX_ROWS` rows or `MAX_API_DAYS` days are read.
 
     Raises:
         SpecError: the address has no {date}, or the days to read are not given. A retry cannot help.

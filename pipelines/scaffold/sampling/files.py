@@ -37,7 +37,7 @@ COMPRESSION_SUFFIXES = (".gz", ".zst", ".zip")
 DAY_IN_NAME = ((re.compile(r"\d{4}-\d{2}-\d{2}"), "%Y-%m-%d"), (re.compile(r"(?<!\d)\d{8}(?!\d)"), "%Y%m%d"))
 """Patterns and formats of a day in the name of a file."""
 MAX_BYTES = 100_000_000
-"""Largest number of bytes of CSV or JSON that a sample reads."""
+"""Largest number of bytes that a sample reads of each CSV or JSON file, after decompression."""
 DELIMITERS = ",;\t|"
 
 
@@ -118,7 +118,10 @@ def _parse_day(text: str, format: str) -> dt.date | None:
 
 
 def _find_pattern(addresses: Sequence[str], path: Path | None) -> str:
-    """Return the address from which the new source reads the files: that of the only file, or FOLDER/*.ENDING."""
+    """Return the address from which the source of the new dataset reads the files.
+
+    It is that of the only file, the local address with *, or FOLDER/*.ENDING.
+    """
     if len(addresses) == 1 or not path or not path.is_dir():
         return str(path) if path and not path.is_dir() else addresses[0]
     endings = {Path(address).name.partition(".")[2] for address in addresses}

@@ -12,7 +12,8 @@ from pipelines.ingestion.sources.addresses import redact
 Kind = Literal["csv", "json", "parquet", "database", "api"]
 """Kind of a source."""
 MAX_ROWS = 500_000
-"""Largest number of rows in a sample."""
+"""Number of rows after which a sample reads no more. It may have more rows, because a file or a day of an API is read
+to its end."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class Sample:
     next_path: str = ""
     """Dotted path to the address of the next page of an API; empty: it is in the header `Link`, if there is one."""
     is_complete: bool = True
-    """Whether the sample has all rows of the source."""
+    """Whether the sample has all rows of the source; of an API, all rows of each day that the sample has."""
 
     @property
     def origin(self) -> str:

@@ -63,13 +63,13 @@ class JobCost(JsonObject):
     training_s: float
     """Seconds in which the job worked."""
     billable_s: float
-    """Seconds that are billed."""
+    """Seconds of one instance that are billed."""
     waiting_s: float
     """Seconds in which the job waited for instances."""
     cost_usd: float
     """Cost, USD."""
     on_demand_usd: float
-    """Cost of `training_s` seconds on demand, USD."""
+    """Cost of `training_s` seconds of all instances on demand, USD."""
     interruptions: int
     """Number of interruptions by spot."""
     lost_s: float

@@ -77,11 +77,11 @@ class DatasetDetails(Document):
     newest_partition: str
     """Newest published partition; empty if there is none."""
     published_at: dt.datetime | None
-    """When the published data last changed."""
+    """When the published data last changed, UTC; null if nothing was ever published."""
     unit: Literal["hour", "day", "month"]
     """Unit of the partitions."""
     partitions: list[PartitionState]
-    """Partitions of the newest three years of data, oldest first."""
+    """Partitions of the newest three years of data, at most the newest 3,000, oldest first."""
     failures: list[ExpectationFailures]
     """Expectations that failed, the most frequent first."""
     docs_url: str

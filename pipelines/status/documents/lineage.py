@@ -74,6 +74,6 @@ class VersionLineage(JsonObject):
     data_url: str
     """Page of the table in the data docs; empty if the table is not known."""
     scored: ScoredDays | None
-    """Null if it scored nothing."""
+    """Days that it scored; null if no day that it scored has a profile."""
     services: list[ServingPeriod]
     """Periods in which endpoints served it, oldest first."""

@@ -85,7 +85,7 @@ class VersionFacts(JsonObject):
     reason: str
     """Reason of the verdict."""
     report_url: str
-    """Address of the report of its evaluation."""
+    """Address of the report of its evaluation; empty if there is none."""
     mlflow_url: str
     """Its page in MLflow; empty if MLflow has no web pages."""
     checks: list[CheckResult] = Field(default_factory=list)
@@ -129,7 +129,7 @@ class ModelDetails(Document):
     summary: ModelSummary
     """The model in the list of models, with all weeks of its performance."""
     events: list[TimelineEvent]
-    """Events of the last year of its history, oldest first."""
+    """Events of the last year, and always the last 200 events, oldest first."""
     drift_weeks: list[DriftWeek]
     """Weeks of the last year of its data with a drift decision, oldest first."""
     champion: VersionFacts | None
@@ -147,7 +147,7 @@ class ModelDetails(Document):
     breaker_open: bool
     """Whether the breaker holds trainings back."""
     training_forecast: TrainingForecast
-    """Cost of a training."""
+    """Highest cost of a training."""
     retrain_on: str = ""
     """Drift that requests a training: any, or performance; empty if the document does not say it."""
     training_age: TrainingAge | None = None

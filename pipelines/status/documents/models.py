@@ -55,7 +55,7 @@ class DriftDecision(JsonObject):
     version: str
     """Version that it is about."""
     report_url: str
-    """Address of its report."""
+    """Address of its report; empty if there is none."""
 
 
 class LastTraining(JsonObject):
@@ -87,7 +87,7 @@ class ModelSummary(JsonObject):
     champion_as_of: dt.date | None
     """As-of date of the champion's training; null if it is not known."""
     challenger: str
-    """Newest version that passed the gate after the champion; empty if there is none."""
+    """Newest version after the champion that passed the gate or was approved; empty if there is none."""
     performance: Performance | None
     """The last weeks with labels; null if there are none."""
     drift: DriftDecision | None
@@ -101,7 +101,7 @@ class ModelSummary(JsonObject):
     endpoints: dict[str, str]
     """Endpoint to the version that it serves."""
     month_usd: float
-    """Cost of the model in the current month, USD."""
+    """Cost of the model's ended jobs and metered endpoints in the current month, USD."""
     project: str
     """Project that pays; empty if there is none."""
     project_month_usd: float

@@ -78,7 +78,7 @@ export interface ModelSummary {
    */
   champion_as_of: string | null;
   /**
-   * Newest version that passed the gate after the champion; empty if there is none.
+   * Newest version after the champion that passed the gate or was approved; empty if there is none.
    */
   challenger: string;
   /**
@@ -108,7 +108,7 @@ export interface ModelSummary {
     [k: string]: string;
   };
   /**
-   * Cost of the model in the current month, USD.
+   * Cost of the model's ended jobs and metered endpoints in the current month, USD.
    */
   month_usd: number;
   /**
@@ -191,7 +191,7 @@ export interface DriftDecision {
    */
   version: string;
   /**
-   * Address of its report.
+   * Address of its report; empty if there is none.
    */
   report_url: string;
 }
@@ -226,7 +226,7 @@ export interface ModelDetails {
   written_at: string;
   summary: ModelSummary;
   /**
-   * Events of the last year of its history, oldest first.
+   * Events of the last year, and always the last 200 events, oldest first.
    */
   events: TimelineEvent[];
   /**
@@ -384,7 +384,7 @@ export interface VersionFacts {
    */
   reason: string;
   /**
-   * Address of the report of its evaluation.
+   * Address of the report of its evaluation; empty if there is none.
    */
   report_url: string;
   /**
@@ -499,7 +499,7 @@ export interface VersionLineage {
    */
   data_url: string;
   /**
-   * Null if it scored nothing.
+   * Days that it scored; null if no day that it scored has a profile.
    */
   scored: ScoredDays | null;
   /**
@@ -625,7 +625,7 @@ export interface DatasetDetails {
    */
   newest_partition: string;
   /**
-   * When the published data last changed.
+   * When the published data last changed, UTC; null if nothing was ever published.
    */
   published_at: string | null;
   /**
@@ -633,7 +633,7 @@ export interface DatasetDetails {
    */
   unit: "hour" | "day" | "month";
   /**
-   * Partitions of the newest three years of data, oldest first.
+   * Partitions of the newest three years of data, at most the newest 3,000, oldest first.
    */
   partitions: PartitionState[];
   /**
@@ -845,7 +845,7 @@ export interface JobCost {
    */
   training_s: number;
   /**
-   * Seconds that are billed.
+   * Seconds of one instance that are billed.
    */
   billable_s: number;
   /**
@@ -857,7 +857,7 @@ export interface JobCost {
    */
   cost_usd: number;
   /**
-   * Cost of `training_s` seconds on demand, USD.
+   * Cost of `training_s` seconds of all instances on demand, USD.
    */
   on_demand_usd: number;
   /**

@@ -294,7 +294,7 @@ def test_uncommitted_code_is_reproduced_while_it_exists(project: Project) -> Non
     (project.folder / FEATURES_FILE).write_text(text)
     result = project.run_step("reproduce", "flights-dirty@1")
     assert result.code == 2
-    assert "-dirty'), and the project has changed since" in read_error(result)
+    assert "-dirty'), and the project's code differs from it" in read_error(result)
 
 
 def test_an_invalid_request_gives_one_line(project: Project, model: str, free_port: Callable[[], int]) -> None:

@@ -50,4 +50,4 @@ def test_the_scorer_logs_one_line(tmp_path: Path, caplog: Any) -> None:
         scorer._warn_of_versions(model_version, write_requirements(tmp_path, "pandas==1.0.1", "duckdb==0.1"), None)
         scorer._warn_of_versions(model_version, write_requirements(tmp_path, "pandas>=1"), None)
     (message,) = [record.getMessage() for record in caplog.records]
-    assert message.startswith("flights version 3 was trained with other packages: pandas==1.0.1 (here: ")
+    assert message.startswith("flights version 3 requires other packages: pandas==1.0.1 (here: ")
