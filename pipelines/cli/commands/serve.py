@@ -60,12 +60,11 @@ def run_command(
     from pipelines.serving.served_model import open_model
     from pipelines.serving.server import bind, serve
 
-    load_dataset = _make_dataset_loader(model, dataset)
+    load_dataset, folder = _make_dataset_loader(model, dataset), Path(record) if record else None
     with bind(host, port) as listener, ExitStack() as models:
-        folder = Path(record) if record else None
-        context = open_model(model, version, load_dataset, has_lookups=lookups, record_to=folder)
+        served_context = open_model(model, version, load_dataset, has_lookups=lookups, record_to=folder)
         with redirect_stdout(sys.stderr):  # MLflow prints to stdout
-            served_model = models.enter_context(context)
+            served_model = models.enter_context(served_context)
         serve(build_app(served_model), listener, lambda: _report_start(served_model, host, listener.getsockname()[1]))
 
 

@@ -76,17 +76,24 @@ def check_estimate(
         policy: its `group_by`, `min_groups`, `alpha` and `power` are used.
         is_upper: whether the bound is the largest allowed value instead.
         is_strict: whether a value equal to the bound fails: a model is not better than itself.
-        relevant_effect: smallest relevant distance from the bound, on its allowed side. The check fails if the whole
-            interval is below it. 0: every distance; the rows and groups needed are those that detect the observed one.
+        relevant_effect: smallest relevant distance from the bound, on its allowed side. If the whole interval is below
+            it, the check fails. 0: every distance; the rows needed are those that detect the observed one.
     """
     # `decide` compares with a lower bound: for an upper bound, both numbers change their signs.
     signed_estimate, lower = (-estimate, -bound) if is_upper else (estimate, bound)
-    lower = math.nextafter(lower, math.inf) if is_strict else lower
-    is_decidable = not _has_too_few_groups(estimate, policy)
-    outcome: Outcome = decide(signed_estimate, lower, relevant_effect) if is_decidable else UNDECIDED
+    outcome: Outcome = decide(signed_estimate, math.nextafter(lower, math.inf) if is_strict else lower, relevant_effect)
+    if _has_too_few_groups(estimate, policy):
+        outcome = UNDECIDED
     requirement = f"{'more than' if is_strict else 'at most' if is_upper else 'at least'} {bound:.6g}"
     effect = relevant_effect or abs(estimate.value - bound)
     units_needed = _compute_units_needed(estimate, effect, policy) if outcome == UNDECIDED else None
+    reason = _describe_estimate(name, estimate, outcome, requirement, units_needed, policy)
+    return _build_check(name, estimate, bound, outcome, units_needed, reason)
+
+
+def _build_check(
+    name: str, estimate: Estimate, bound: float, outcome: Outcome, units_needed: int | None, reason: str
+) -> Check:
     return Check(
         name=name,
         value=_replace_non_finite(estimate.value),
@@ -96,7 +103,7 @@ def check_estimate(
         outcome=outcome,
         rows_needed=_convert_to_rows(estimate, units_needed),
         groups_needed=None if estimate.groups is None else units_needed,
-        reason=_describe_estimate(name, estimate, outcome, requirement, units_needed, policy),
+        reason=reason,
     )
 
 
