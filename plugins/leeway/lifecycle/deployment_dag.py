@@ -21,7 +21,7 @@ watches the registry. The tasks use the version that is champion when the run st
 
 1. `shadow`, if `shadow_minutes` is above 0: the version gets copies of the endpoint's requests, and its answers are
    judged by the limits in section `shadow`. A version that fails is not deployed; one that is undecided is deployed. If
-   `shadow_minutes` is 0, or there is no endpoint yet, the task is skipped, and the version is deployed.
+   `shadow_minutes` is 0, or there is no endpoint yet, the task is skipped, and `deploy` runs.
 2. `deploy`: the version gets the traffic, at once or in steps. If an alarm is raised, the deployment is rolled back.
    Until the deployment ends, the previous version keeps its instances.
 

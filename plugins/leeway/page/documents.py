@@ -110,7 +110,7 @@ def read_jobs(select_readable: SelectReadable) -> dict[str, Any]:
 
 
 def record_request() -> None:
-    """Record that the page requests a document now, so that changes of the lake are written; fetch the copy in S3."""
+    """Record that the page requests a document now, so that changes of the lake are written; fetch a copy from S3."""
     shared_copy.refresh()
     with suppress(OSError):  # a folder that cannot be written has old documents, and the page says so
         folder = _get_folder()
