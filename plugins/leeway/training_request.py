@@ -18,9 +18,9 @@ class TrainingRequest(TypedDict):
     as_of: str
     """Moment of the training, YYYY-MM-DD: it sees only rows whose label was known before this day."""
     trigger: str
-    """What started the DAG run: drift, schedule, manual or backfill."""
+    """What started the DAG run: drift (any event of the asset MODEL_drift), schedule, manual or backfill."""
     reason: str
-    """Why the training is requested, in words; empty if drift did not request it."""
+    """Why the training is requested: text of the drift event, or a person's reason for a tuning; else empty."""
     drifted_columns: list[str] | str
     """Columns that drifted, the worst first: a list, or a text with commas between the names."""
 

@@ -78,7 +78,7 @@ class Backfill:
         return {key: run for key, run in select_newest_runs(self._cache.update()).items() if key in keys}
 
     def _restart_old_runs(self, runs: dict[str, Json]) -> None:
-        """Clear the runs that failed before this backfill, and the runs that ended when an earlier stack was killed.
+        """Clear the runs that failed before this backfill, and running ones whose tasks ended with an earlier stack.
 
         All tasks of a run are repeated. They find what they started before, such as a training job by its name.
         """

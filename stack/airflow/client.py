@@ -1,4 +1,4 @@
-"""A client for Airflow's REST API, with the calls that the demo and the replay make."""
+"""A client for Airflow's REST API, with the calls that the stack's commands `demo` and `replay` make."""
 
 from __future__ import annotations
 

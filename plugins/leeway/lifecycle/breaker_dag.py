@@ -10,9 +10,10 @@ from leeway.operators.reset_breaker import ResetBreakerOperator
 DOC = """
 ### Reset the breaker
 
-The breaker holds back trainings that drift requests if the last ones did not pass the gate. Trigger the DAG with `why`,
-once you know the cause. The breaker then counts only trainings after this. The user, the time and the reason are
-recorded as an event in the lake's table `loop_events` (`python -m pipelines loop events {model}` lists them).
+If several trainings in a row that drift started did not pass the gate, the breaker holds back the next trainings that
+drift requests. Trigger the DAG with `why`, once you know the cause. The breaker then counts only trainings that end
+after this. The user, the time and the reason are recorded as an event in the lake's table `loop_events`
+(`python -m pipelines loop events {model}` lists them).
 """
 
 

@@ -20,10 +20,10 @@ watches the registry. The tasks use the version that is champion when the run st
 `serving` of `params.yaml`.
 
 1. `shadow`, if `shadow_minutes` is above 0: the version gets copies of the endpoint's requests, and its answers are
-   judged by the limits in section `shadow`. A version that fails is not deployed. If `shadow_minutes` is 0, or there is
-   no endpoint yet, the task is skipped.
+   judged by the limits in section `shadow`. A version that fails is not deployed; one that is undecided is deployed. If
+   `shadow_minutes` is 0, or there is no endpoint yet, the task is skipped, and `deploy` runs.
 2. `deploy`: the version gets the traffic, at once or in steps. If an alarm is raised, the deployment is rolled back.
-   Until the end, the version before keeps its instances.
+   Until the deployment ends, the previous version keeps its instances.
 
 * **Paused** at first: an endpoint costs money every hour. Unpause the DAG when you want one, and trigger it once. If
 the champion changes while the DAG is paused again, the change starts a run when you unpause it.
@@ -31,7 +31,7 @@ the champion changes while the DAG is paused again, the change starts a run when
 stays: roll it back, too, with `{model}_rollback`, or correct the cause and clear the task.
 * **By hand**: trigger the DAG, with a `version` or without. `serving` replaces values of the section for this run, for
 example `{{"wait_s": 60}}`.
-* **Return to the version before**: if the version is the one that the endpoint served before its present one, it is
+* **Return to the previous version**: if the version is the one that the endpoint served before its present one, it is
 deployed at once, without alarms and without a check of the budget.
 * **Never two at once**: the next run waits.
 * `python -m pipelines undeploy --model {model}` deletes the endpoint.

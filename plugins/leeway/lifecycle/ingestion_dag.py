@@ -15,6 +15,8 @@ from pipelines.errors import SpecError
 DOC = """
 ### Ingest, validate and publish a day of {dataset}
 
+(If the partitions of {dataset} are hours or months, each run is for an hour or a month instead of a day.)
+
 `ingest` reads the rows of the run's day: for a scheduled run, the day before. `validate` checks the day against
 `expectations/{dataset}.json` and publishes it. After a critical failure the day is not published: its rows stay in
 `{dataset}_raw`, and the task's button *Data docs* (tab Details) opens the results.

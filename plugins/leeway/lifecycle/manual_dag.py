@@ -20,7 +20,7 @@ def create_manual_dag(
     params: Mapping[str, Param] | None = None,
     execution_timeout: dt.timedelta = dt.timedelta(minutes=15),
 ) -> DAG:
-    """Create the DAG without tasks. It has no schedule, but the param `why`. Only one of its runs is active at a time.
+    """Create the DAG without tasks. It has the param `why`, and no schedule. Only one of its runs is active at a time.
 
     Args:
         dag_id: id of the DAG.

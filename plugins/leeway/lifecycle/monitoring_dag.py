@@ -12,12 +12,14 @@ from leeway.operators.drift import DriftSensor
 DOC = """
 ### Detect drift, each day
 
-`drift` waits for the profiles that `{model}_score` writes (with `drift_of="requests"`: `{model}_serving_monitor`). The
-window ends with the run's day (of a scheduled run: the day before). The task adds the profiles of the window, compares
-the sum with the reference of that day's champion, and decides by section `drift` of `params.yaml`. If there is drift,
-and `retrain_on` (same section) says that such drift retrains, the asset `{model}_drift` gets an event with the `as_of`
-of the retraining, the reason and the drifted columns. The event starts `{model}_train`. In all other cases the task is
-skipped. The task's button *Drift* (tab Details) and the lake's table `drift_results` show the findings.
+`drift` waits for the profiles that `{model}_score` writes. (If the argument `drift_of` of `create_lifecycle_dags` is
+"requests", `{model}_serving_monitor` writes them.) The window ends with the run's day (of a scheduled run: the day
+before). The task adds the profiles of the window, compares the sum with the reference of the champion (if it was
+trained as of a later day: of the version that was champion on the run's day), and decides by section `drift` of
+`params.yaml`. If there is drift, and `retrain_on` (same section) says that such drift retrains, the asset
+`{model}_drift` gets an event with the `as_of` of the retraining, the reason and the drifted columns. The event starts
+`{model}_train`. Without an event the task is skipped. The task's button *Drift* (tab Details) and the lake's table
+`drift_results` show the findings.
 
 * **Without drift** the asset gets an event, too, if the last training is older than `max_age_days` (params.yaml,
 section `guard`).

@@ -24,11 +24,11 @@ DOC = """
 A training as of day D sees only rows whose label was known before D, so a backfill over months is a walk-forward
 backtest.
 
-1. `guard` decides whether the training may start. It holds back trainings that drift starts too often.
+1. `guard` decides whether the training may start. It can hold back those that drift or the schedule starts.
 2. `preprocess` pins the window and builds its features with DVC.
 3. `train` runs on SageMaker managed spot (drydock on a laptop).
 4. `evaluate` measures the model on the holdout and registers it as a candidate.
-5. `gate` judges the candidate. If it does not pass, the tasks after it are skipped, unless a person has to decide.
+5. `gate` judges the candidate. If it does not pass, `approve` and `promote` are skipped, unless a person has to decide.
 6. `approve` asks a person for approval, if section `gate` of `params.yaml` says so.
 7. `promote` makes the candidate the champion. `record_outcome` records how the training ended, even if a task failed.
 
@@ -38,7 +38,8 @@ backtest.
 * Drift: an event of the asset `{model}_drift` with `extra={{"as_of": ..., "reason": ..., "drifted_columns": [...]}}`.
 * The schedule: by default the first day of each month, if the last training is at least `max_age_days` old
 (params.yaml, section `guard`).
-* A backfill: it promotes nothing unless `promote_in_backfill` is set. Use `--max-active-runs 1` to keep the order.
+* A backfill: it promotes nothing unless `promote_in_backfill` is set, as a param or in params.yaml. Use
+`--max-active-runs 1` to keep the order.
 """
 
 

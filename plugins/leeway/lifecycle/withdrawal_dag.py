@@ -10,8 +10,8 @@ from leeway.operators.withdraw import WithdrawOperator
 DOC = """
 ### Withdraw a published partition of {dataset}
 
-Trigger the DAG with `partition` and `why`. The published rows of the partition, and the outcomes of their labels, are
-removed; older snapshots of the lake still have them. The user, the time and the reason are recorded as a validation
+Trigger the DAG with `partition` and `why`. The published rows of the partition, and its outcomes (scores with labels),
+are removed; older snapshots of the lake still have them. The user, the time and the reason are recorded as a validation
 that failed, so the data docs, drift and the guards of trainings treat the partition as refused.
 
 A later run of `{dataset}_ingest` for the partition publishes it again, if its rows pass. So correct the source first,

@@ -88,7 +88,7 @@ def render_html(message: Message, conn_id: str) -> str:
 
 
 def _list_pages(message: Message) -> Iterator[Path]:
-    """Yield the linked pages that are files of the docs and not too large; a link to any other file is ignored."""
+    """Yield the linked files in LEEWAY_HOME/docs that are not too large; a link to any other file is ignored."""
     docs = (settings().home / "docs").resolve()
     for address in message.links.values():
         url = urlsplit(address)

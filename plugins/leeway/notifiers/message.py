@@ -27,9 +27,9 @@ class Message:
     facts: Mapping[str, str]
     """Values of the facts, by name."""
     lines: tuple[str, ...] = ()
-    """Reasons, one line each."""
+    """Reasons and next steps, one line each."""
     links: Mapping[str, str] = field(default_factory=dict)
-    """Addresses of the links, by label; the report is first."""
+    """Addresses of the links, by label; the page about the result is first."""
 
     @classmethod
     def create(

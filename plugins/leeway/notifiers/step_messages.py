@@ -14,11 +14,11 @@ Result = Mapping[str, Any]
 
 
 def build_step_message(step: str, result: Result, *, is_backfill: bool, log_url: str) -> Message | None:
-    """Return the message about a task that succeeded or was skipped; None if nobody needs a message.
+    """Return the message about a task that has a result; None if nobody needs a message.
 
     Args:
         step: name of the operator's step.
-        result: Result of the step.
+        result: Result of the step; if empty, there is no message.
         is_backfill: whether a backfill ran the task. If so, there is a message only about a change of the champion.
         log_url: URL of the task's log; empty: the message has no link to it.
     """

@@ -110,7 +110,7 @@ def read_jobs(select_readable: SelectReadable) -> dict[str, Any]:
 
 
 def record_request() -> None:
-    """Record that the page requests a document now, so that changes of the lake are written; fetch the copy in S3."""
+    """Record that the page requests a document now, so that changes of the lake are written; fetch a copy from S3."""
     shared_copy.refresh()
     with suppress(OSError):  # a folder that cannot be written has old documents, and the page says so
         folder = _get_folder()
@@ -167,7 +167,7 @@ def _read(path: str, document_class: type[Document]) -> dict[str, Any]:
             "is, with the same LEEWAY_HOME; `make up` and docker-compose.yaml do. On MWAA, unpause page_documents."
         ) from None
     except ValidationError as error:
-        raise _describe_other_version(path, _describe_difference(error)) from None
+        raise _make_version_error(path, _describe_difference(error)) from None
     except (ValueError, RecursionError):
         raise MissingDocumentError(
             f"{path} is damaged. Run `python -m pipelines status --write` to replace it."
@@ -189,7 +189,7 @@ def _parse(file: Path, document_class: type[Document], inode: int, modified_ns: 
     if (version := content["schema_version"]) != SCHEMA_VERSION:
         # Without this version's fields, the models that the visitor may not read about cannot be removed.
         difference = f"has version {str(version)[:20]}, and this page reads version {SCHEMA_VERSION}"
-        raise _describe_other_version(file.relative_to(_get_folder()).as_posix(), difference)
+        raise _make_version_error(file.relative_to(_get_folder()).as_posix(), difference)
     return document_class.model_validate(content, extra="ignore").model_dump(mode="json")
 
 
@@ -200,7 +200,7 @@ def _describe_difference(error: ValidationError) -> str:
     return f"was written by another version of Leeway: {place}: {first['msg'][:200]}"
 
 
-def _describe_other_version(path: str, difference: str) -> MissingDocumentError:
+def _make_version_error(path: str, difference: str) -> MissingDocumentError:
     return MissingDocumentError(
         f"{path} {difference}. Install the same Leeway in Airflow and where `python -m pipelines status` runs, then "
         "write the documents again."

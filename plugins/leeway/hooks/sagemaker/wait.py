@@ -1,7 +1,7 @@
 """Describe a wait for a job: the request that starts it, its limits, and how the wait ended.
 
-All decisions depend only on the wait's fields and on SageMaker's description of the job. A wait that was killed and
-started again therefore takes the same decisions.
+Whether a limit is exceeded depends only on the wait's fields, on SageMaker's description of the job and on the clock.
+A wait that was killed and started again therefore takes the same decisions.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from leeway.hooks.sagemaker.description import compute_running_cost_usd, get_sta
 from leeway.hooks.sagemaker.named_jobs import Kind
 
 MARGIN_S = 600
-"""Seconds that a job gets, after its maximum run time, to upload its output and to end."""
+"""Seconds that a job gets, after its maximum duration (`max_duration_s`), to upload its output and to end."""
 
 Cause = Literal["ended", "budget", "overrun", "deadline", "queue", "no_answer", "error", "refused"]
 """Why a wait ended; see `WaitEvent.cause`."""

@@ -48,14 +48,14 @@ async def start_job(wait: JobWait, log: Logger) -> JobWait | WaitEvent:
 
 
 async def wait_for_job(wait: JobWait, log: Logger, stop: Callable[[Any], Awaitable[None]] | None = None) -> WaitEvent:
-    """Wait until the job has ended, and log its states and lines meanwhile. Stop it if it exceeds a limit of the wait.
+    """Wait until the job has ended, and show its states and its log meanwhile. Stop it if it exceeds a limit.
 
     While SageMaker throttles requests or does not answer, they are retried for at most `max_age_s` seconds.
 
     Args:
         wait: the job, and its limits.
         log: log of the task.
-        stop: stops the job, given a client of SageMaker; None: by SageMaker's request for this kind of job.
+        stop: function that stops the job, given a client of SageMaker; None: the job is stopped by `request_stop`.
 
     Returns:
         How the wait ended. The wait also ends when the job is older than `max_age_s`, and after an error for
@@ -164,7 +164,7 @@ async def request_stop(sagemaker: Any, wait: JobWait) -> None:
 
 
 class _JobMonitor:
-    """Log each state and each line of a job once, and stop the job when it exceeds a limit."""
+    """Log each state of a job, and each line of its log, once; stop the job when it exceeds a limit."""
 
     def __init__(self, wait: JobWait, log: Logger, stop: Callable[[Any], Awaitable[None]]) -> None:
         self.wait, self.log, self._stop = wait, log, stop

@@ -48,8 +48,9 @@ class StartWait(AwsWait):
         instance_type: instance type of SageMaker, such as ml.m5.large.
         duration_s: expected time of the run, seconds.
         latest_start: latest start, ISO format, UTC.
-        criterion: what has to be low: price or risk.
-        quantile: quantile of the prices of past runs that predicts the price of a later run, 0 to 1.
+        criterion: what has to be low: the price, or the risk of an interruption.
+        quantile: quantile of the prices of past runs, from the same hour of the week, that predicts the price of a
+            later start; above 0 and below 1.
         check_interval_s: seconds between two requests for the prices.
     """
 
@@ -114,7 +115,7 @@ async def check_start(wait: StartWait, log: Logger) -> StartEvent:
 
 
 async def wait_for_start(wait: StartWait, log: Logger) -> StartEvent:
-    """Check the prices until the run starts, and never past its latest start; return how the wait ended.
+    """Check the prices until the run may start, or EC2 lists none or refuses; return how the wait ended.
 
     While EC2 throttles requests or does not answer, they are retried. At the latest start, the run starts even
     if EC2 has not answered.

@@ -31,7 +31,7 @@ MAX_REASON_CHARS = 160
 
 
 def resolve_instance_type(task: ScriptTask, fields: TrainingFields) -> TrainingFields:
-    """Return the fields with the chosen instance type, or with the types in the order in which they are tried.
+    """Choose the instance types if `instance_type` is "auto", and return the fields with them; else change no type.
 
     The choice is stored in a variable of the job. As long as the task has a job that runs, or whose types are still
     allowed, this job's choice is kept: a retry must find the job, not start another one on another type. Idempotent.
@@ -73,7 +73,7 @@ def resolve_instance_type(task: ScriptTask, fields: TrainingFields) -> TrainingF
 
 
 def _find_choice(task: ScriptTask, allowed_types: Sequence[str]) -> dict[str, Any] | None:
-    """Return the choice of the task's jobs; None if there is no job, or if its types are not allowed any more."""
+    """Return the choice of the task's jobs; None without a job, or if it ended and its types are not allowed now."""
     attempts = task.jobs.list_attempts()
     if not attempts:
         return None

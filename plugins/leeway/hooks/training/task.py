@@ -57,7 +57,10 @@ class TrainingTask(ScriptTask):
         return QueuedAttempts(target, self.parse_count_field("max_queue_s"), *arguments)
 
     def build_hyperparameters(self) -> dict[str, Any]:
-        """Return the hyperparameters of section `train`. The tuning's values replace these, and the operator's both."""
+        """Return the hyperparameters of section `train`, the tuning, the operator and `distribution`.
+
+        If several of them give a value, the last one in this order counts.
+        """
         fields = self.fields
         settings = build_distribution_settings(fields.distribution, self._list_machines()[0].instance_type)
         values, tuned_values = self.load_section("train").get("hyperparameters", {}), self._get_tuned_hyperparameters()

@@ -25,7 +25,7 @@ RunScore = Callable[[Mapping[str, Any]], dict[str, Any]]
 
 
 class InProcessOperation:
-    """The operation of a task that scored its partition in process: it has no job and no costs.
+    """The operation of a task without a job: it scored its partition in process, or no version scores the partition.
 
     Args:
         result: `ScoreResult`.
@@ -52,8 +52,8 @@ class TransformAttempts(SimpleAttempts):
         s3: the Amazon provider's hook of S3.
         model_request: request to CreateModel.
         run_score: runs the step `score`.
-        arguments: arguments of `SimpleAttempts`. The keys of `inputs` are `version` (of the model), `request` (of the
-            step `batch`), `image`, and the s3:// prefixes `model` and `rows`.
+        arguments: arguments of `SimpleAttempts`. The keys of `inputs` are `version` (of the model), `request` (name
+            and digest of the rows that the step `batch` wrote), `image`, and the s3:// prefixes `model` and `rows`.
     """
 
     jobs: TransformJobs

@@ -53,7 +53,7 @@ class QueuedJobs(TrainingJobs):
         return str(job[SERVICE_JOB]["name"]) if SERVICE_JOB in job else get_job_name(job)
 
     def list_attempts(self) -> list[dict[str, Any]]:
-        """Return the description of every training job, oldest first.
+        """Return the description of every training job that AWS still lists, oldest first.
 
         A service job that waits has a description, too: see `describe_attempts`.
         """

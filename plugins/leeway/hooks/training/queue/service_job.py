@@ -39,7 +39,7 @@ def has_ended(service_job: Mapping[str, Any]) -> bool:
 def list_training_job_names(service_job: Mapping[str, Any]) -> list[str]:
     """Return the names of the training jobs of a service job, without duplicates.
 
-    Of the preempted training jobs, AWS keeps only the latest.
+    AWS lists only the latest preempted training jobs, so earlier ones are missing.
     """
     preempted = service_job.get("preemptionSummary", {}).get("recentPreemptedAttempts", [])
     attempts = [*reversed(preempted), *service_job.get("attempts", []), service_job.get("latestAttempt", {})]
