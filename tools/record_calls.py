@@ -48,7 +48,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         recorded_file = Path(folder) / "calls"
         files = (str(TEST_FOLDER / f"test_{name}.py") for name in TEST_NAMES)
-        # The tests that `make test` leaves out (marker soak) run, too: only they make three of the kinds of calls.
+        # The tests that `make test` leaves out (marker soak) run, too: only they make three of the kinds of call.
         command = [sys.executable, "-m", "pytest", "-q", "-m", "soak or not soak", *files]
         result = subprocess.run(command, cwd=ROOT, env={**os.environ, "RECORD_CALLS": str(recorded_file)}, check=False)
         if result.returncode == 0:
