@@ -3,7 +3,7 @@
 StackError              exit code
 ├── RequestError        2    the request is not valid: a retry cannot help
 ├── UnavailableError    75   a service, the disk or another process failed or is busy: a retry can help
-└── TaskFailedError     the exit code of the failed task's step; 1 if its log names none
+└── TaskFailedError     a task of Airflow or a command failed: its exit code; of a task, 2 or 75 as in its log, else 1
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class UnavailableError(StackError):
 
 
 class TaskFailedError(StackError):
-    """A task of Airflow failed. A retry can help if `exit_code` is 75."""
+    """A task of Airflow, or a command of the replay, failed. A retry can help if `exit_code` is 75."""
 
     def __init__(self, message: str, details: str = "", exit_code: int = 1) -> None:
         super().__init__(message, details)

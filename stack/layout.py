@@ -37,8 +37,8 @@ class Layout:
     def from_environment(cls) -> Self:
         """Return the layout that LEEWAY_PROJECT and LEEWAY_HOME name.
 
-        The default project is this checkout, or the working directory where Leeway is installed; the default home is
-        .leeway in the project.
+        The default project is the checkout that the code is in; for an installed Leeway, it is the working directory.
+        The default home is .leeway in the project.
         """
         default_project = CODE_FOLDER if IS_CHECKOUT else Path.cwd()
         project = Path(os.environ.get("LEEWAY_PROJECT") or default_project).expanduser().resolve()
@@ -67,7 +67,7 @@ class Layout:
 
     @property
     def drydock(self) -> Path:
-        """The folder of drydock's jobs."""
+        """The folder of all that drydock stores, such as S3 objects and jobs."""
         return self.home / "drydock"
 
     @property
@@ -105,7 +105,7 @@ class Layout:
             )
 
     def require_model(self, name: str) -> None:
-        """Check that a project with models has a model of this name.
+        """Check that the project has a model of this name. In a project without models/, every name is allowed.
 
         Raises:
             RequestError: the project has other models only. A retry cannot help.

@@ -74,7 +74,8 @@ def open_session(settings: Mapping[str, str]) -> Session:
     """
     variables = {"airflow": ("AIRFLOW_PORT", 8080), "mlflow": ("MLFLOW_PORT", 5000), "docs": ("DOCS_PORT", 8000)}
     port_numbers = {name: int(settings.get(key) or default) for name, (key, default) in variables.items()}
-    # With this start time, an active run never counts as a run of an earlier stack (see stack.airflow.backfill).
+    # With this start time, an active run never counts as a run of an earlier stack, and the demo does not wait until
+    # Airflow parses the DAG files once more.
     started_at = datetime.min.replace(tzinfo=UTC)
     stack = Stack(id="compose", project=ENV_FILE.parent, started_at=started_at, ports=Ports(drydock=0, **port_numbers))
     try:

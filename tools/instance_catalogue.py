@@ -2,7 +2,8 @@
 
 `python tools/instance_catalogue.py --as-of YYYY-MM-DD` rewrites pipelines/instances/instances.json. The names and
 uses of the types come from botocore's description of SageMaker, the figures from the copy of EC2's
-DescribeInstanceTypes in moto. A figure that no table has is null.
+DescribeInstanceTypes in moto. A figure that is not known is null. For a type that moto's copy lacks, only the uses
+are written.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ MIB_PER_GIB = 1024
 def main() -> None:
     """Write the catalogue."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--as-of", required=True, help="date of the tables: that of the release of moto")
+    parser.add_argument("--as-of", required=True, help="date of the tables: the release date of moto")
     FILE.write_text(format_catalogue(parser.parse_args().as_of), encoding="utf-8")
 
 

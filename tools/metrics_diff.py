@@ -19,7 +19,7 @@ import yaml
 
 ROOT = Path(__file__).resolve().parents[1]
 SAMPLE = {"snapshot": {"train_days": 21, "holdout_days": 7, "min_train_days": 5}, "preprocess": {"validation_days": 3}}
-"""The longest windows of the sample, in days."""
+"""Upper limits of the parameters in the sample, in days."""
 STAGE = "evaluate"
 """The stage of dvc.yaml that writes the metrics."""
 GIT_OPTIONS = ("-c", "user.name=metrics", "-c", "user.email=metrics@invalid", "-c", "commit.gpgsign=false")
@@ -34,7 +34,7 @@ class CommandFailedError(Exception):
 
 
 def main() -> int:
-    """Print the comparison. The exit code is 0, or 2 if a commit does not exist or its `dvc repro` fails."""
+    """Print the comparison. The exit code is 0, or 2 if the arguments are wrong or a command fails."""
     if len(sys.argv) not in (2, 3):
         sys.stderr.write("error: name the commit to compare with: metrics_diff.py BASE [HEAD]\n")
         return 2
@@ -89,7 +89,7 @@ def list_params_files(folder: Path) -> list[Path]:
 
 
 def shorten_windows(params: dict[str, Any]) -> dict[str, Any]:
-    """Return the params with each window at most as long as in SAMPLE."""
+    """Return the params, in which no value is larger than its limit in SAMPLE."""
     short_params = {name: {**params[name]} for name in SAMPLE if name in params}
     for section, limits in SAMPLE.items():
         for key, days in limits.items():

@@ -1,8 +1,8 @@
-"""Record the AWS calls of the tests in infra/policies/calls.json. The IAM policies of the roles have to allow them.
+"""Write the AWS calls that the tests make to infra/policies/calls.json. The roles' IAM policies have to allow them.
 
 `python tools/record_calls.py` runs the tests of the operators against a drydock that records each kind of call: the
 role (that of Airflow's tasks and steps, or that of jobs), the action as IAM names it, and the resource. Every other run
-of the tests also records its calls, and fails if a call is not in the file.
+of these tests also records its calls, and fails if a call is not in the file.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         recorded_file = Path(folder) / "calls"
         files = (str(TEST_FOLDER / f"test_{name}.py") for name in TEST_NAMES)
-        # The tests that `make test` leaves out (marker soak) run, too: only they make three of the calls.
+        # The tests that `make test` leaves out (marker soak) run, too: only they make three of the kinds of call.
         command = [sys.executable, "-m", "pytest", "-q", "-m", "soak or not soak", *files]
         result = subprocess.run(command, cwd=ROOT, env={**os.environ, "RECORD_CALLS": str(recorded_file)}, check=False)
         if result.returncode == 0:

@@ -34,7 +34,7 @@ def explain_failure(client: AirflowClient, run: dict[str, Any], day: str) -> Tas
 
 
 def find_exit_code(lines: list[str]) -> int:
-    """Return the last exit code in the log lines, if it is 2 or 75. Return 1 (a bug) otherwise.
+    """Return the last exit code in the log lines, if it is 2 or 75. Return 1, the code of a bug, otherwise.
 
     A line that begins with the class of an operator's error counts as the exit code of this class.
     """

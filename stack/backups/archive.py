@@ -90,10 +90,10 @@ def require_stopped_stack(layout: Layout, command: str) -> Iterator[None]:
 
     Args:
         layout: the folders of the stack.
-        command: the name of this command, which other commands show while they wait for it.
+        command: the name of this command, which other commands show if they cannot get the lock.
 
     Raises:
-        UnavailableError: a process of the stack runs. A retry can help.
+        UnavailableError: a process of the stack runs, or another command is changing the stack. A retry can help.
     """
     with hold_lock(layout.lock_file(LOCK), command):
         if find_running_stack(layout) is not None or find_processes(layout.home):

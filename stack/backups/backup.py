@@ -46,8 +46,8 @@ def back_up(layout: Layout, archive: Path) -> BackupResult:
     so only its owner can read it (mode 0600).
 
     Raises:
-        RequestError: there is no state, a part of it is a symbolic link, or the archive would lie in the home or
-            replace a file. A retry cannot help.
+        RequestError: there is no state, a top-level part of it is a symbolic link, or the archive would lie in the home
+            or replace a file, or its folder does not exist. A retry cannot help.
         UnavailableError: the stack runs, another process keeps a database locked, a file cannot be read,
             or the disk cannot be written. A retry can help.
     """
@@ -108,7 +108,7 @@ def _write_members(file: IO[bytes], home: Path) -> Manifest:
 def _list_paths(home: Path) -> Iterator[tuple[Path, bool]]:
     """Yield each folder and regular file of the state, and whether it is a SQLite database.
 
-    Links, sockets and pipes are left out.
+    Sockets and pipes are left out, and so are links below the top level: `_check_request` refuses the others.
     """
     for state_path in list_state(home):
         for path in [state_path, *(sorted(state_path.rglob("*")) if state_path.is_dir() else ())]:

@@ -32,7 +32,7 @@ def restore(layout: Layout, archive: Path, force: bool = False) -> Manifest:
         RequestError: the file is not an archive, is damaged or was changed, belongs to another home or is inside this
             home, or the home already has state. The home is unchanged. A retry cannot help.
         UnavailableError: the stack runs, the disk cannot be written, or the archive changes during the restore. The
-            home is unchanged. A retry can help.
+            home is unchanged, unless the disk fails during or after the renames. A retry can help.
     """
     home = layout.home
     try:

@@ -66,7 +66,7 @@ class Job(ABC):
 
     Attributes:
         layout: the folders of the stack.
-        request: the days and moments to process.
+        request: the days to ingest, and the moments (as_of) of the trainings.
         phases_s: seconds that each phase took, in the order of the phases.
     """
 

@@ -15,7 +15,7 @@ from stack.services.record import Stack
 def run_pipelines(
     layout: Layout, stack: Stack, arguments: Sequence[str], timeout_s: float | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command in the project's folder, and return its exit code and its output.
+    """Run a command of `pipelines` in the project's folder, and return its exit code and its output.
 
     Args:
         layout: the folders of the stack.
@@ -39,7 +39,7 @@ def run_pipelines(
 
 
 def read_pipelines_output(layout: Layout, stack: Stack, arguments: Sequence[str], timeout_s: float) -> str:
-    """Return the output of a command, for a text that is only shown. The output is empty if the command fails."""
+    """Return the output of a command of `pipelines`, for a text that is only shown; empty if the command fails."""
     try:
         result = run_pipelines(layout, stack, arguments, timeout_s)
     except (OSError, subprocess.TimeoutExpired):

@@ -1,4 +1,4 @@
-"""Replay days in order: score each day with its champion, monitor it, and wait for the trainings that drift starts."""
+"""Replay days in order: score each day with its champion, monitor it, and wait for the trainings that this starts."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ the later days have to be scored again."""
 RUN_PREFIX = "replay__"
 """Start of the ids of the runs that the replay triggers, one for each day."""
 DRIFT_RUN_TYPE = "asset_triggered"
-"""Airflow's type of a training run that drift started."""
+"""Airflow's type of a training run that the monitoring started, by its event of the drift asset."""
 _END_STATES = ("success", "failed")
 _POLL_S = 1.0
 
 
 def _get_training_moment(day: date) -> str:
-    """Return the `as_of` of the training that drift on this day starts: the next day."""
+    """Return the `as_of` of the training that the monitoring of this day starts: the next day."""
     return str(day + timedelta(days=1))
 
 
@@ -35,10 +35,10 @@ def _get_training_moment(day: date) -> str:
 class ReplayLoop:
     """The loop over the days to replay, in order.
 
-    On most days nothing drifts. So a backfill, which never starts a training, first monitors a batch of days. Then two
-    kinds of days are monitored again, each by a run of its own, which may start a training: the days on which the
-    backfill saw drift, and the days that the backfill monitored before the last promotion. A day of drift is not
-    monitored again while the guard is known to hold trainings back.
+    On most days there is no reason to train. So a backfill, which never starts a training, first monitors a batch of
+    days. Then two kinds of days are monitored again, each by a run of its own, which may start a training: the days on
+    which the backfill found drift or an overdue training, and the days that the backfill monitored before the last
+    promotion. A day of the first kind is not monitored again while the guard is known to hold trainings back.
 
     Attributes:
         session: the running stack.
@@ -50,8 +50,10 @@ class ReplayLoop:
     _promoted_at: str = field(default="", init=False)
     """When the last training that promoted its model ended. Days that were scored before this time are scored again."""
     _guard_allows_from: str = field(default="", init=False)
-    """The first moment (YYYY-MM-DD) at which the guard allows a training again; empty if it holds nothing back."""
+    """The first moment (YYYY-MM-DD) at which the guard allows a training again; empty if it holds nothing back, or if
+    this moment is not known."""
     _alarm_count: int = field(default=0, init=False)
+    """Number of days whose monitoring requested a training, or found a reason for one while the guard held back."""
     _guard_results: dict[str, Json] = field(default_factory=dict, init=False)
     """The results of the guard, by the id of the training run."""
 
@@ -62,7 +64,7 @@ class ReplayLoop:
         )
 
     def run(self, progress_bar: display.ProgressBar) -> None:
-        """Score and monitor each day, and wait for the trainings that drift starts. Idempotent.
+        """Score and monitor each day, and wait for the trainings that the monitoring starts. Idempotent.
 
         Raises:
             TaskFailedError: a run failed. The error names the task and has the end of its log.
@@ -90,16 +92,17 @@ class ReplayLoop:
         return backfill.read_runs()
 
     def _handle_alarm(self, index: int, day: date) -> None:
-        """Monitor a day of drift again. If the guard is known to hold its training back, only count the alarm."""
+        """Monitor a day again that has a reason to train. If the guard is known to hold back, only count the alarm."""
         if _get_training_moment(day) < self._guard_allows_from:
             self._alarm_count += 1
         else:
             self._decide_on_day(index, day)
 
     def _decide_on_day(self, index: int, day: date) -> None:
-        """Score and monitor one day by runs of its own, and wait for the training that its drift starts."""
+        """Score and monitor one day by runs of its own, and wait for the training that the monitor run requests."""
         self._score_days(day, self.days[index : index + SCORED_AHEAD_DAYS])
         run = self._run_monitor(day)
+        # The task `drift` is skipped if it requests no training.
         if self._read_task_state(MONITOR_DAG, run, "drift") == "success":
             self._alarm_count += 1
             self._wait_for_training(day)
@@ -115,12 +118,15 @@ class ReplayLoop:
             time.sleep(_POLL_S)
 
     def _has_reason_to_train(self, run: Json) -> bool:
-        """Return whether the monitor run saw drift, or a training that is overdue."""
+        """Return whether the monitor run found drift, or that a training is overdue."""
         result = self.session.client.read_result(MONITOR_DAG, run["dag_run_id"], "drift")
         return bool(result.get("outcome") == "drift" or result.get("overdue_reason"))
 
     def _score_days(self, day: date, days_ahead: Sequence[date]) -> None:
-        """Trigger score runs for the days ahead, and wait until `day` is scored by the current champion."""
+        """Trigger score runs for `day` and the days after it, and wait until the current champion has scored `day`.
+
+        Score runs that ended before the last promotion are repeated.
+        """
         triggered_days: set[date] = set()
         while True:
             self.session.check()
@@ -141,7 +147,7 @@ class ReplayLoop:
         return bool(run["start_date"] and self._promoted_at and run["start_date"] < self._promoted_at)
 
     def _restart_old_runs(self) -> None:
-        """Clear the runs that the replay or drift started and that failed before this stack started."""
+        """Clear the runs that the replay or its monitoring started and that failed before this stack started."""
         started_at = self.session.stack.started_at
         for run in (*self._scores.update(), *self._monitors.update(), *self._trainings.update()):
             is_of_replay = run["run_type"] == DRIFT_RUN_TYPE or run["dag_run_id"].startswith(RUN_PREFIX)
@@ -150,7 +156,10 @@ class ReplayLoop:
                 self.session.client.clear_run(run["dag_id"], run["dag_run_id"])
 
     def _wait_for_training(self, day: date) -> None:
-        """Wait for the end of the training that this day's drift started, and store whether it promoted its model."""
+        """Wait for the end of the training that this day's monitoring started.
+
+        Store the guard's `until`, and the time of the end if the training promoted its model.
+        """
         while not ((run := self._find_training(day)) and (self._is_held_back(run) or self._has_succeeded(run))):
             self.session.check()
             time.sleep(_POLL_S)
@@ -159,7 +168,7 @@ class ReplayLoop:
             self._promoted_at = run["end_date"]
 
     def _find_training(self, day: date) -> Json | None:
-        """Return the training run of this day's drift, or None if there is none yet.
+        """Return the training run that this day's monitoring started, or None if there is none yet.
 
         The result of a run's guard has the `as_of`. A run that failed before its guard had a result is returned too.
         """
@@ -171,7 +180,7 @@ class ReplayLoop:
         return None
 
     def _is_held_back(self, run: Json) -> bool:
-        """Return whether the run failed because its guard needs a person's decision. The replay does not wait."""
+        """Return whether the run failed because its guard alerts a person. The replay does not wait for that person."""
         return run["state"] == "failed" and self._read_guard_result(run).get("outcome") == "held_back"
 
     def _read_guard_result(self, run: Json) -> Json:

@@ -9,7 +9,7 @@ from typing import Self
 from stack.errors import RequestError
 
 LAST_DAY = date(2013, 12, 31)
-"""The last day for which the DAGs have a run."""
+"""The last day for which the DAGs of the example have a run."""
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ DAG {dag}, and trigger it. When its run has succeeded, this command calls the en
 
 
 def build_serving_hint(layout: Layout, stack: Stack, model: str, *, has_endpoint: bool, has_lookups: bool) -> str:
-    """Return the commands that start a server and send it a row; empty if no row is published.
+    """Return the commands that start a server and send it a row; empty if no row can be read.
 
     Args:
         layout: the folders of the stack.
@@ -81,6 +81,7 @@ def format_endpoint_call(drydock_url: str, endpoint: str) -> str:
 
 
 def _read_row(layout: Layout, stack: Stack, model: str) -> str:
-    """Return a published row as JSON; empty if there is none: nothing depends on the hint."""
+    """Return a published row as JSON; empty if it cannot be read, because nothing depends on the hint."""
+    # The command prints a curl command, whose last argument is the row.
     output = read_pipelines_output(layout, stack, ["serve", "--model", model, "--example"], TIMEOUT_S)
     return shlex.split(output)[-1] if output else ""

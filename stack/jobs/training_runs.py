@@ -16,7 +16,10 @@ _TIMEOUT_S = 30.0
 
 
 class TrainingRun(BaseModel):
-    """A training run and its model version. All fields but `as_of` are empty if no version has this `as_of`."""
+    """A training run and its model version. All fields but `as_of` are empty if no version has this `as_of`.
+
+    The fields from `window` to `verdict` have the names of the version's tags, without the prefix `leeway.`.
+    """
 
     as_of: date
     version: str = ""

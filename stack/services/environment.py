@@ -29,12 +29,14 @@ compile `pipelines` again, which costs a quarter of a second, 180 times in a dem
 
 
 def build_environment(layout: Layout, stack: Stack, caller_variables: Mapping[str, str]) -> dict[str, str]:
-    """Return all variables of a service. They hold no secret: Airflow's keys are in airflow.cfg, mode 0600.
+    """Return all variables of a service, or of a command that uses the stack.
+
+    The stack adds no secret to the caller's variables: Airflow's keys are in airflow.cfg, mode 0600.
 
     Args:
         layout: the folders of the stack.
         stack: the stack, with its ports.
-        caller_variables: the environment of the command that starts the stack.
+        caller_variables: the environment of the process that starts the service or the command.
     """
     inherited_variables = {
         name: value for name, value in caller_variables.items() if not name.startswith(_EXCLUDED_PREFIXES)
@@ -68,7 +70,7 @@ def _build_leeway_variables(layout: Layout, stack: Stack, caller_variables: Mapp
         "PYTHONPATH": os.pathsep.join(map(str, import_folders)),
         "PYTHONUNBUFFERED": "1",
         "PATH": os.pathsep.join([program_folder, caller_variables.get("PATH", os.defpath)]),
-        # Without this variable, setproctitle 1.3 overwrites /proc/PID/environ, in which `stop_processes` finds out
+        # Without this variable, setproctitle 1.3 overwrites /proc/PID/environ, in which `find_processes` reads
         # which processes belong to the stack.
         "SPT_NOENV": "1",
     }

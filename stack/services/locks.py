@@ -31,7 +31,7 @@ class LockedError(UnavailableError):
 
 @contextmanager
 def hold_lock(path: Path, command: str) -> Iterator[None]:
-    """Hold a lock while the `with` block runs.
+    """Hold a lock while the `with` block runs. If it is not free, raise an error at once.
 
     Args:
         path: file of the lock.
@@ -67,4 +67,4 @@ def read_holder(path: Path) -> Holder | None:
 def _describe_holder(path: Path) -> str:
     holder = read_holder(path)
     name = f"`{holder.command}` (pid {holder.process.pid})" if holder else "another command"
-    return f"The stack is being changed by {name}: wait for it to end, or stop it with `{PROGRAM} down`."
+    return f"The stack is being changed by {name}: wait for it to end. `{PROGRAM} down` ends `up`, `demo` and `replay`."

@@ -1,4 +1,4 @@
-"""Wait until every service of the stack is ready, and raise an error if one ends too often."""
+"""Wait until every service of the stack is ready, and raise an error if one ends and is not restarted."""
 
 from __future__ import annotations
 
@@ -41,7 +41,8 @@ def wait_until_ready(layout: Layout, stack: Stack, report_progress: Progress) ->
         report_progress: called for each service that becomes ready.
 
     Raises:
-        StackStoppedError: a service ended too often, or another command stopped the stack. A retry can help.
+        StackStoppedError: a service ended and is not restarted, the supervisor was killed, or another command stopped
+            the stack. A retry can help.
         UnavailableError: another program has a port of the stack, or a service did not answer in time. A retry can
             help.
     """
@@ -68,7 +69,8 @@ def load_live_stack(layout: Layout, stack: Stack) -> Stack:
     """Return the present record of the stack, if the stack is live. It is live also while services start or restart.
 
     Raises:
-        StackStoppedError: a service ended too often, or another command stopped the stack. A retry can help.
+        StackStoppedError: a service ended and is not restarted, the supervisor was killed, or another command stopped
+            the stack. A retry can help.
     """
     current_stack = Stack.load(layout)
     if current_stack is None or current_stack.id != stack.id:

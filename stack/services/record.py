@@ -62,7 +62,7 @@ class Stack(BaseModel):
     restarts: dict[str, int] = {}
     """How often the supervisor has restarted each service that ended by itself."""
     failed_service: str | None = None
-    """The service that ended too often, after which the supervisor stopped the others."""
+    """The service that ended and is not restarted any more. The supervisor then stops all other services."""
     is_stopping: bool = False
     """Whether the supervisor stops the services, or has stopped them."""
 
@@ -87,7 +87,7 @@ class Stack(BaseModel):
         return f"http://127.0.0.1:{self.ports.docs}"
 
     def is_alive(self) -> bool:
-        """Return whether the supervisor runs. The services run only while it runs."""
+        """Return whether the supervisor runs. If it was killed, services may still run, but nothing restarts them."""
         return self.supervisor is not None and self.supervisor.is_alive()
 
     def get_start_time(self, service: str) -> datetime:

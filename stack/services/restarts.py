@@ -7,7 +7,8 @@ from dataclasses import dataclass
 FIRST_PAUSE_S, MAX_PAUSE_S = 0.5, 15.0
 """Seconds before the first restart, and the maximum. The pause doubles with each further restart."""
 MAX_FAILED_STARTS = 5
-"""Number of failed starts in a row after which a service is not restarted: it ended by itself before it answered."""
+"""Number of failed starts in a row after which a service is not restarted. In a failed start, the service ends by
+itself before it answers."""
 MAX_RESTARTS = 20
 """Largest number of restarts. The count starts again after the service has answered and run for `STABLE_S`."""
 STABLE_S = 300.0
@@ -27,7 +28,7 @@ class RestartCounter:
     failed_starts: int = 0
 
     def record_end(self, exit_code: int, has_answered: bool, running_s: float) -> float | None:
-        """Count an end of the service.
+        """Count an end of the service, and decide whether and when it starts again.
 
         Args:
             exit_code: the exit code, or -N if signal N ended the service.

@@ -36,7 +36,7 @@ from stack.services.supervisor import Plan
 LOCK = "stack"
 """The name of the lock that commands hold while they start or stop the stack."""
 INTERRUPT_TIMEOUT_S = 60.0
-"""Longest time that `stop_stack` waits until a command that is starting the stack has ended."""
+"""Longest time that `stop_stack` waits for a command that is changing the stack, seconds."""
 MAX_PORT_CHOICES = 3
 """How often a start chooses ports. Another program can take a port before the service takes it; then the start chooses
 again."""
@@ -62,8 +62,8 @@ def start_stack(layout: Layout, preferred_ports: Ports, report_progress: Progres
         the stack, and whether this call started it.
 
     Raises:
-        RequestError: the project has no dags folder, or the running stack belongs to another project. A retry cannot
-            help.
+        RequestError: a package is missing, the project has no dags folder, Airflow's keys are damaged, or the running
+            stack belongs to another project. A retry cannot help.
         UnavailableError: a service ended too often or did not answer, another command is changing the stack, or the
             disk is full. Services that this call started are stopped. A retry can help.
     """
@@ -93,14 +93,14 @@ def _check_packages() -> None:
 def stop_stack(layout: Layout) -> int:
     """Stop all processes of a home's stack, even after a crash. Idempotent.
 
-    A command that is starting the stack is interrupted first.
+    A command that is starting the stack is interrupted first. A backup or a restore is not: this function waits for it.
 
     Returns:
         the number of processes that were stopped; 0 if none ran.
 
     Raises:
-        UnavailableError: a process did not end after SIGKILL, or a command that is starting the stack did not end. A
-            retry can help.
+        UnavailableError: a process did not end after SIGKILL; or a command that is starting the stack, a backup or a
+            restore did not end in time. A retry can help.
     """
     if not layout.home.is_dir():
         return 0
@@ -141,7 +141,7 @@ def join_running_stack(layout: Layout, report_progress: Progress) -> Stack | Non
 
 def _start_new_stack(layout: Layout, ports: Ports, report_progress: Progress) -> Stack:
     """Start a stack on these ports, and wait until all services answer. On an error, stop what was started."""
-    stop_services(layout.home, Stack.load(layout))
+    stop_services(layout.home, Stack.load(layout))  # services of an earlier stack can outlive their supervisor
     stack = Stack(id=uuid.uuid4().hex, project=layout.project, started_at=datetime.now(UTC), ports=ports)
     try:
         _start_supervisor(layout, stack)

@@ -61,7 +61,7 @@ class Supervisor:
         }
 
     def run(self) -> int:
-        """Run the services, and stop all at the end. Return 0 after a signal, 1 if a service ended too often."""
+        """Run the services, and stop all at the end. Return 0 after a signal, 1 if a service failed."""
         self.stack.save(self.layout)
         while not self._has_to_stop():
             for process in self.processes.values():

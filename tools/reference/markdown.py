@@ -1,4 +1,4 @@
-"""Write tables and values in Markdown."""
+"""Format tables, code and prose as Markdown."""
 
 from __future__ import annotations
 

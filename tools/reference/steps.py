@@ -80,10 +80,10 @@ def _find_model(module: ModuleType, base: type[BaseModel]) -> type[BaseModel]:
 
 
 class SchemaWithDefaults(GenerateJsonSchema):
-    """Generate a JSON Schema that also has the defaults that a function makes, such as an empty list."""
+    """Generate a JSON Schema that also has the defaults that a `default_factory` makes, such as an empty list."""
 
     def get_default_value(self, schema: WithDefaultSchema) -> Any:
-        """Return the default of a field, or what its function makes."""
+        """Return the default of a field, or what its `default_factory` makes."""
         factory = schema.get("default_factory")
         if factory is None or schema.get("default_factory_takes_data"):
             return schema.get("default", NoDefault)
