@@ -14,7 +14,6 @@ import pytest
 
 from pipelines.costs.endpoints.ledger import EndpointLedger
 from pipelines.costs.endpoints.report import group_endpoint_rows
-from pipelines.costs.ledger import get_current_month
 from pipelines.costs.report import parse_keys
 from pipelines.costs.spending import read_spending
 from pipelines.costs.usage.columns import COLUMNS
@@ -138,10 +137,12 @@ def test_a_variant_is_scaled_to_two_and_to_zero_and_each_hour_is_charged_once(dr
     assert meter_endpoints(end) == [], "a second metering charges nothing twice"
     assert read_rows("gauge-foreign") == [], "Leeway did not make it"
 
-    spending = read_spending("metered", get_current_month(), list_running_fleets())
-    assert spending.endpoints_usd == pytest.approx(sum_column(rows, "cost_usd")), "another project's do not count"
+    month = f"{end:%Y-%m}"  # in the last hour of a month, the next one
+    rows_of_month = [row for row in rows if f"{row['begin']:%Y-%m}" == month]
+    spending = read_spending("metered", month, list_running_fleets())
+    assert spending.endpoints_usd == pytest.approx(sum_column(rows_of_month, "cost_usd")), "without another project's"
     assert spending.running_usd == 0, "it has no instance"
-    assert read_spending("another", get_current_month(), list_running_fleets()).running_usd > 0
+    assert read_spending("another", month, list_running_fleets()).running_usd > 0
 
 
 def test_each_variant_of_an_ab_test_is_charged_without_being_managed(drydock, until):
@@ -167,8 +168,10 @@ def test_each_variant_of_an_ab_test_is_charged_without_being_managed(drydock, un
     running = {item.fleet.variant: item.usd_h for item in list_running_fleets() if item.fleet.endpoint == "gauge-ab"}
     assert running == {"v3": PRICE_USD_H, "v4": 2 * PRICE_USD_H}, "a budget counts them"
     sagemaker.delete_endpoint(EndpointName="gauge-ab")
+    until(lambda: not sagemaker.list_endpoints(NameContains="gauge-ab")["Endpoints"])
     meter_endpoints(end + HOUR)
-    assert [row["running"] for row in read_rows("gauge-ab")[-2:]] == [False, False]
+    last_rows = {row["variant"]: row for row in read_rows("gauge-ab")}
+    assert {variant: row["running"] for variant, row in last_rows.items()} == {"v3": False, "v4": False}
     assert sum_column(read_rows("gauge-ab"), "instance_h") == pytest.approx(hours[0] + sum(hours), abs=1e-4)
 
 
