@@ -107,7 +107,11 @@ def test_both_versions_have_the_columns_of_all_classes() -> None:
 @pytest.mark.parametrize(
     ("champion", "challenger", "text"),
     [
-        ([{"a": 0.4, "b": 0.6}], [{"0": 0.3, "1": 0.7}], "the champion's scores have the classes a, b, the other"),
+        (
+            [{"a": 0.4, "b": 0.6}],
+            [{"0": 0.3, "1": 0.7}],
+            "the champion's scores have the classes a, b, and the challenger's have 0, 1",
+        ),
         ([{"a": 0.4, "b": 0.6}, {"0": 0.4, "1": 0.6}], [{"a": 1.0, "b": 0.0}] * 2, "the champion's answers do not all"),
     ],
 )

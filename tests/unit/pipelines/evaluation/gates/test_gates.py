@@ -382,7 +382,7 @@ def test_refuses_a_holdout_that_cannot_be_judged() -> None:
         replace(valid, label=np.ones(1_000))
     with pytest.raises(DataError, match="candidate's score is not a finite number for 1 rows"):
         replace(valid, candidate_score=np.where(np.arange(1_000) == 3, np.nan, valid.candidate_score))
-    with pytest.raises(DataError, match="champion has 999 scores"):
+    with pytest.raises(DataError, match=r"champion has scores of the shape \(999,\)"):
         replace(valid, champion_score=valid.candidate_score[1:])
 
 
