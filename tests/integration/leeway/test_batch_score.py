@@ -155,6 +155,7 @@ def test_retry_attaches_to_the_running_job(drydock, project, make_task, context,
     assert len(list_jobs(drydock, first.trigger.wait.job_name)) == 1
 
 
+@pytest.mark.soak
 def test_changed_rows_or_image_start_another_job(drydock, project, make_task, context, start, finish):
     first = finish(make_task(), start(make_task(), context))["transform_job"]
     earlier_uploads, model = list_feature_uploads(drydock), describe_job(drydock, first)["ModelName"]
@@ -273,6 +274,7 @@ def delete_output(drydock, name):
     drydock.client("s3").delete_object(Bucket=bucket, Key=f"{prefix}/part-00000.jsonl.out")
 
 
+@pytest.mark.soak
 def test_retry_starts_another_job_when_the_output_was_deleted(drydock, project, make_task, context, start, finish):
     first = finish(make_task(), start(make_task(), context))
     delete_output(drydock, first["transform_job"])
@@ -283,6 +285,7 @@ def test_retry_starts_another_job_when_the_output_was_deleted(drydock, project, 
     assert make_task().execute(context)["transform_job"] == result["transform_job"]
 
 
+@pytest.mark.soak
 def test_same_try_starts_no_other_job_when_the_output_was_deleted(
     drydock, project, make_task, context, start, resume, finish
 ):
@@ -320,6 +323,7 @@ def test_refuses_a_job_that_may_exceed_the_budget(drydock, project, make_task, c
         make_task().execute(context)
 
 
+@pytest.mark.soak
 def test_worker_killed_after_creating_the_job_leaves_one_job(
     drydock, project, make_task, context, start, finish, tmp_path
 ):

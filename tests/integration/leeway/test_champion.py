@@ -5,6 +5,7 @@ import contextlib
 from typing import Any
 
 import pytest
+import requests
 from leeway.hooks.step.champion import needs_library, read_champion
 from leeway.triggers.champion import CHAMPION, ChampionTrigger
 from mlflow import MlflowClient
@@ -139,6 +140,14 @@ def test_answer_of_another_server_is_no_answer_of_mlflow(registry, monkeypatch, 
         read_champion(MODEL)
 
 
+def test_credentials_that_only_the_library_reads_lead_to_the_library(registry, monkeypatch):
+    """A child process reads the champion of the server with MLflow's library."""
+    monkeypatch.setenv("MLFLOW_TRACKING_SERVER_CERT_PATH", requests.certs.where())
+    registry.set_registered_model_alias(MODEL, "champion", "2")
+    assert needs_library() and read_champion(MODEL) == "2"
+
+
+@pytest.mark.soak
 def test_store_that_is_no_server_is_read_with_the_library(tmp_path, home, monkeypatch, fresh_settings):
     uri = f"sqlite:///{tmp_path}/mlflow.db"
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)

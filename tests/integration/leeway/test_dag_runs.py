@@ -399,6 +399,7 @@ def test_a_day_without_requests_is_skipped_and_the_endpoint_is_deleted(airflow, 
     assert drydock_server.client("sagemaker").list_endpoints(NameContains="flights")["Endpoints"] == []
 
 
+@pytest.mark.soak
 def test_the_sweep_of_idle_things_takes_its_kinds_from_its_params(airflow):
     run = airflow.run("idle_sweep")
     assert run.states == {"sweep": "success"}, run.log[-4_000:]
@@ -418,6 +419,7 @@ def test_drift_is_undecided_when_the_champion_has_not_scored_a_window(airflow):
     assert "has not scored 13 of the window's 14 days, such as 2013-01-31" in run.log
 
 
+@pytest.mark.soak
 def test_candidate_that_fails_is_not_promoted_and_the_log_gives_the_reason(airflow, drydock_server):
     airflow.set_params(gate={"policy": HARD_POLICY})
     run = airflow.run("flights_train", "2013-02-01")
@@ -463,6 +465,7 @@ def run_guarded(airflow):
     return run_as_of
 
 
+@pytest.mark.soak
 def test_guard_skips_drift_within_the_cooldown_and_starts_the_next_training(run_guarded):
     run, states = run_guarded("2013-05-01")
     assert (run.state, states) == ("success", ["success", "success", "success"])
@@ -476,6 +479,7 @@ def test_guard_skips_drift_within_the_cooldown_and_starts_the_next_training(run_
     assert run.xcoms["record_outcome"]["outcome"] == "failed"
 
 
+@pytest.mark.soak
 def test_breaker_fails_one_run_and_skips_the_next_until_it_is_reset(airflow, run_guarded):
     assert run_guarded("2013-06-26")[1] == ["success", "success", "success"], (
         "this is the third training without a verdict"

@@ -188,6 +188,7 @@ def test_a_serverless_version_is_released_at_once_and_its_costs_are_those_of_its
     assert sum(row["requests"] for row in rows) == 2
 
 
+@pytest.mark.soak
 def test_instances_do_not_become_serverless(drydock, project, deploy, endpoint):
     first = deploy()
     with pytest.raises(AirflowFailException, match="has instances, and SageMaker cannot make it serverless"):
@@ -216,6 +217,7 @@ def test_version_whose_inference_fails_is_rolled_back_by_its_alarm(drydock, proj
     assert type(error.value) is AirflowException, "a retry can help once the alarm is OK"
 
 
+@pytest.mark.soak
 @pytest.mark.usefixtures("fresh_settings")
 def test_version_before_comes_back_at_once_whatever_alarms_and_budget_say(drydock, project, deploy, endpoint):
     for version in ("1", "2"):
@@ -229,6 +231,7 @@ def test_version_before_comes_back_at_once_whatever_alarms_and_budget_say(drydoc
         deploy(version="2")  # it is later than version 1, so this is no rollback
 
 
+@pytest.mark.soak
 def test_retry_of_a_killed_worker_attaches_to_the_deployment(
     drydock, project, make_task, deploy, context, finish, endpoint
 ):
@@ -243,6 +246,7 @@ def test_retry_of_a_killed_worker_attaches_to_the_deployment(
     assert (result["config"], result["changed"], invoke(drydock, endpoint)) == (pending, True, "2")
 
 
+@pytest.mark.soak
 def test_rollback_while_no_task_waited_is_reported_by_each_retry_and_deployed_again_after_a_clear(
     drydock, project, make_task, deploy, context, cleared, endpoint, until
 ):
@@ -261,6 +265,7 @@ def test_rollback_while_no_task_waited_is_reported_by_each_retry_and_deployed_ag
     assert begin(make_task(**fields), next_run).trigger.wait.verb == "update"
 
 
+@pytest.mark.soak
 def test_restarted_triggerer_does_not_release_a_rolled_back_version_again(
     drydock, project, make_task, deploy, context, resume, endpoint, until
 ):
@@ -307,7 +312,7 @@ KILLED = {
 }
 
 
-@pytest.mark.parametrize("moment", KILLED)
+@pytest.mark.parametrize("moment", [pytest.param("before the request", marks=pytest.mark.soak), "after the request"])
 def test_retry_of_a_worker_that_was_killed_at_the_request_knows_whether_the_update_began(
     moment, drydock, project, make_task, deploy, context, endpoint, until
 ):
@@ -319,6 +324,9 @@ def test_retry_of_a_worker_that_was_killed_at_the_request_knows_whether_the_upda
     if not has_begun:
         assert begin(make_task(**fields), context).trigger.wait.verb == "update"
         return
+    pending = describe(drydock, endpoint)["PendingDeploymentSummary"]["EndpointConfigName"]
+    wait = begin(make_task(**fields), context).trigger.wait
+    assert (wait.verb, wait.config_name) == ("", pending), "no second update"
     set_alarm(drydock, endpoint, "ALARM")
     until(lambda: describe(drydock, endpoint)["EndpointStatus"] == "InService")
     set_alarm(drydock, endpoint, "OK")
@@ -326,6 +334,7 @@ def test_retry_of_a_worker_that_was_killed_at_the_request_knows_whether_the_upda
         make_task(**fields).execute(context)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("function", ["_discard", "_record"])
 def test_retry_of_a_worker_that_was_killed_while_it_reports_a_failure_reports_the_same(
     function, drydock, project, make_task, deploy, context, endpoint
@@ -347,6 +356,7 @@ def set_alarm(drydock, endpoint, state):
     )
 
 
+@pytest.mark.soak
 def test_update_that_another_process_began_first_is_followed_by_this_one(
     drydock, project, make_task, deploy, context, finish, endpoint
 ):
@@ -453,6 +463,7 @@ def test_endpoint_that_leeway_did_not_make_stays(drydock, project, deploy, make_
         make_task(endpoint=other).execute(context)
 
 
+@pytest.mark.soak
 def test_request_that_sagemaker_refuses_leaves_the_endpoint_and_nothing_new(drydock, project, deploy, endpoint):
     first = deploy()
     outage = {"operation": "UpdateEndpoint", "status": 400, "code": "ValidationException", "times": 1, "for_s": 600}

@@ -3,6 +3,7 @@
 import datetime as dt
 import io
 import itertools
+import os
 import signal
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from pipelines.costs.spending import read_spending
 from pipelines.costs.usage.columns import COLUMNS
 from pipelines.serving.metering.meter import meter_endpoints
 from pipelines.serving.metering.running import list_running_fleets
+from tests.tools import forking
 
 pytestmark = pytest.mark.usefixtures("ended_endpoints", "set_aws_variables", "home", "fresh_settings")
 
@@ -175,6 +177,7 @@ def test_each_variant_of_an_ab_test_is_charged_without_being_managed(drydock, un
     assert sum_column(read_rows("gauge-ab"), "instance_h") == pytest.approx(hours[0] + sum(hours), abs=1e-4)
 
 
+@pytest.mark.soak
 def test_a_change_by_hand_counts_and_a_deletion_by_hand_ends_with_the_last_sign(drydock, until):
     sagemaker = drydock.client("sagemaker")
     create_endpoint(drydock, until, "gauge-gone")
@@ -259,6 +262,7 @@ def test_requests_of_instances_are_counted_once(drydock, until):
     drydock.client("sagemaker").delete_endpoint(EndpointName="gauge-busy")
 
 
+@pytest.mark.soak
 def test_use_of_the_instances_is_that_of_the_real_process(drydock, until):
     """The CPU and memory of the model server are in the ledger; what drydock does not publish of endpoints is null."""
     create_endpoint(drydock, until, "gauge-used")
@@ -323,7 +327,7 @@ def test_a_metering_that_is_killed_between_two_months_is_completed_by_the_next(d
     created = drydock.client("sagemaker").describe_endpoint(EndpointName="gauge-killed")["CreationTime"]
     end = (created.replace(day=1) + dt.timedelta(days=33)).replace(microsecond=0)  # in the next month
     for commits in (0, 1):
-        process = subprocess.run([sys.executable, "-c", KILLED, end.isoformat(), str(commits)], check=False)
+        process = forking.run([sys.executable, "-c", KILLED, end.isoformat(), str(commits)], env=os.environ)
         assert process.returncode == -signal.SIGKILL
     months = {row["date"] for row in read_rows("gauge-killed")}
     assert months == {created.date().replace(day=1)}, "the first month is there"
@@ -335,6 +339,7 @@ def test_a_metering_that_is_killed_between_two_months_is_completed_by_the_next(d
     assert sum_column(rows, "instance_h") == pytest.approx((end - created).total_seconds() / 3_600)
 
 
+@pytest.mark.soak
 def test_two_meterings_at_once_charge_each_hour_once(drydock, until):
     create_endpoint(drydock, until, "gauge-twice")
     created = drydock.client("sagemaker").describe_endpoint(EndpointName="gauge-twice")["CreationTime"]

@@ -149,7 +149,7 @@ def test_idle_endpoints_are_deleted_but_never_kept_foreign_or_called_ones(
             lambda: sweep_idle.run(sweep_idle.SweepIdleSpec(kinds=["endpoint"], stop=["endpoint"])),
             marks=pytest.mark.soak,
         ),
-        lambda: stop_idle.run(stop_idle.StopIdleSpec(delete=True)),
+        pytest.param(lambda: stop_idle.run(stop_idle.StopIdleSpec(delete=True)), marks=pytest.mark.soak),
         lambda: undeploy.run(undeploy.UndeploySpec(model="boats", endpoint="is-killed")),
     ],
     ids=["sweep_idle", "stop_idle", "undeploy"],

@@ -11,6 +11,8 @@ from leeway.operators.validate import ValidateOperator
 
 from pipelines.lake import Lake
 
+pytestmark = pytest.mark.soak
+
 DAY = "2013-01-01"
 STEP = """#!{python}
 import sys

@@ -77,7 +77,7 @@ def adopt(tmp_path: Path, put_airflow_database: Callable[[Path], None]) -> Calla
     [
         # Airflow starts the task again as its third try. It may be retried only while the number is at most max_tries.
         ("leeway.executor.RestartableLocalExecutor", "queued", 3),
-        ("LocalExecutor", "queued", 2),
+        pytest.param("LocalExecutor", "queued", 2, marks=pytest.mark.soak),
     ],
 )
 def test_task_of_a_scheduler_that_ended_keeps_its_tries(adopt: Any, executor: str, state: str, max_tries: int) -> None:

@@ -69,7 +69,11 @@ def test_job_trains_the_same_model_as_the_local_training(
 
 @pytest.mark.parametrize(
     ("after_s", "sharded_channels"),
-    [(2.5, []), (2.5, ["train"]), *(pytest.param(second / 2, [], marks=pytest.mark.soak) for second in range(1, 9))],
+    [
+        (2.5, []),
+        pytest.param(2.5, ["train"], marks=pytest.mark.soak),
+        *(pytest.param(second / 2, [], marks=pytest.mark.soak) for second in range(1, 9)),
+    ],
 )
 def test_job_on_two_hosts_trains_the_same_model_though_it_is_interrupted(
     drydock, flights_fields, trained, make_spot_task, context, start, finish, tmp_path, after_s, sharded_channels
@@ -146,6 +150,7 @@ def test_a_wrong_number_of_hosts_is_one_line(drydock, flights_fields, make_spot_
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.soak
 def test_other_hyperparameters_train_another_model(
     drydock, flights_fields, trained, make_spot_task, context, start, finish
 ):
@@ -155,6 +160,7 @@ def test_other_hyperparameters_train_another_model(
     assert model != (trained.data / "model" / "model.ubj").read_bytes()
 
 
+@pytest.mark.soak
 def test_script_continues_the_span_of_its_job(
     drydock, flights_fields, make_spot_task, context, start, finish, monkeypatch
 ):
@@ -200,6 +206,7 @@ finally:
 """
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("removed", ["", "pipelines/defaults/model.py"])
 def test_script_needs_only_its_bundle(drydock, flights_fields, make_spot_task, context, start, tmp_path, removed):
     deferral = start(make_spot_task(**{**flights_fields, "image_uri": "image"}), context)

@@ -48,17 +48,30 @@ def put_cpu(drydock, name, percent, namespace="NotebookInstances", dimension="No
 
 @pytest.fixture
 def create_notebook(drydock, until):
-    """Return the function that creates a notebook instance, and waits until it is InService."""
+    """Return the function that creates a notebook instance, and waits until it is InService, unless told not to."""
     sagemaker = drydock.client("sagemaker")
 
-    def create(name, cpu=0.0, tags=(), instance_type="ml.t3.medium"):
+    def create(name, cpu=0.0, tags=(), instance_type="ml.t3.medium", is_awaited=True):
         sagemaker.create_notebook_instance(
             NotebookInstanceName=name, InstanceType=instance_type, RoleArn=ROLE,
             Tags=[{"Key": tag, "Value": "x"} for tag in tags],
         )  # fmt: skip
-        until(lambda: get_status(drydock, name) == "InService")
+        if is_awaited:
+            until(lambda: get_status(drydock, name) == "InService")
         if cpu is not None:
             put_cpu(drydock, name, cpu)
+
+    return create
+
+
+@pytest.fixture
+def create_notebooks(drydock, create_notebook, until):
+    """Return the function that creates notebook instances with fields of their own, and waits for all at once."""
+
+    def create(fields_by_name):
+        for name, fields in fields_by_name.items():
+            create_notebook(name, **fields, is_awaited=False)
+        until(lambda: {get_status(drydock, name) for name in fields_by_name} == {"InService"})
 
     return create
 
@@ -83,14 +96,18 @@ def make_kind(drydock, kind=NotebookKind, names=None):
 
 
 def test_idle_notebooks_are_reported_with_their_cost_and_stopped_if_that_is_allowed(
-    drydock, create_notebook, caplog, until
+    drydock, create_notebooks, caplog, until
 ):
     caplog.set_level(logging.INFO)
-    create_notebook("sweep-idle")
-    create_notebook("sweep-busy", cpu=60.0)
-    create_notebook("sweep-kept", tags=["leeway:keep"])
-    create_notebook("sweep-unknown", cpu=None)
-    create_notebook("sweep-dear", instance_type="ml.p4de.24xlarge")
+    create_notebooks(
+        {
+            "sweep-idle": {},
+            "sweep-busy": {"cpu": 60.0},
+            "sweep-kept": {"tags": ["leeway:keep"]},
+            "sweep-unknown": {"cpu": None},
+            "sweep-dear": {"instance_type": "ml.p4de.24xlarge"},
+        }
+    )
     kinds = [make_kind(drydock)]
     expected = {
         "sweep-idle": ("idle", pytest.approx(0.05 * 730)),
@@ -121,7 +138,9 @@ def test_a_cost_without_a_known_price_is_not_invented(drydock, create_notebook, 
     assert "price not known" in caplog.text
 
 
-@pytest.mark.parametrize("change", ["use", "tag", "stop"])
+@pytest.mark.parametrize(
+    "change", ["use", *(pytest.param(change, marks=pytest.mark.soak) for change in ("tag", "stop"))]
+)
 def test_what_changed_between_the_look_and_the_stop_is_not_stopped(drydock, create_notebook, change, until):
     name, sagemaker = f"again-{change}", drydock.client("sagemaker")
     create_notebook(name)
@@ -231,6 +250,7 @@ def test_a_use_is_not_known_if_an_hour_has_no_metric(drydock, create_notebook):
     assert kind.is_used(resource, begin, begin + 10 * HOUR) is True, "a use is known in spite of a gap"
 
 
+@pytest.mark.soak
 def test_hourly_values_of_a_long_time_may_not_lack_an_hour(drydock, create_notebook):
     create_notebook("hourly", cpu=None)
     kind, begin = make_kind(drydock), LATER - 50 * HOUR
@@ -274,7 +294,16 @@ def test_a_missing_permission_is_one_line_and_not_retried(drydock, operation):
     ) as error:
         task.execute({})
     assert "\n" not in str(error.value)
-    post(drydock, "outage", **{**outage, "status": 500, "code": "InternalFailure"}, for_s=60, times=5)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("operation", ["ListNotebookInstances", "ListEndpoints"])
+def test_a_failure_of_sagemaker_is_retried(drydock, operation):
+    """The control of a missing permission; the SDK's own five attempts take seconds."""
+    outage = {"service": "sagemaker", "operation": operation, "status": 500, "code": "InternalFailure"}
+    post(drydock, "outage", **outage, for_s=60, times=5)
+    with DAG("sweep"):
+        task = IdleSweepOperator(task_id="sweep", aws_conn_id="aws_default")
     with pytest.raises(AirflowException, match="SageMaker or CloudWatch failed") as retryable:
         task.execute({})
     assert type(retryable.value) is AirflowException
@@ -289,10 +318,9 @@ def test_a_stop_without_permission_says_so(drydock, create_notebook):
     assert get_status(drydock, "denied") == "InService"
 
 
-def test_a_resource_that_cannot_be_stopped_does_not_keep_the_sweep_from_the_others(drydock, create_notebook, until):
+def test_a_resource_that_cannot_be_stopped_does_not_keep_the_sweep_from_the_others(drydock, create_notebooks, until):
     """The error comes last, and says what was stopped: the task's result does not exist then."""
-    for name in ("denied-1", "denied-2"):
-        create_notebook(name)
+    create_notebooks({"denied-1": {}, "denied-2": {}})
     kind = make_kind(drydock, names=["denied-1", "denied-2"])
     kinds = [make_kind(drydock, AppKind), kind]
     outage = {"service": "sagemaker", "status": 400, "code": "AccessDeniedException", "for_s": 60, "times": 1}
@@ -308,12 +336,11 @@ def test_a_resource_that_cannot_be_stopped_does_not_keep_the_sweep_from_the_othe
 
 @pytest.mark.parametrize("code", ["ThrottlingException", pytest.param("InternalFailure", marks=pytest.mark.soak)])
 def test_a_sweep_ends_if_aws_does_not_answer_and_says_what_it_has_stopped(
-    drydock, create_notebook, until, code, monkeypatch
+    drydock, create_notebooks, until, code, monkeypatch
 ):
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
     first, second, third = labels = [f"{code}-{number}" for number in range(3)]
-    for name in labels:
-        create_notebook(name)
+    create_notebooks({name: {} for name in labels})
     kind = make_kind(drydock, names=labels)
     find, names = kind.find, []
 

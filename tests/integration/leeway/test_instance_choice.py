@@ -80,11 +80,13 @@ def test_the_size_of_the_channels_decides_the_type(
     assert (row["name"], row["input_bytes"], row["prediction_basis"]) == (result["training_job"], 60, "sized")
 
 
+@pytest.mark.soak
 def test_a_tight_deadline_needs_a_larger_type(drydock, project, make_spot_task, context, start, add_rows):
     add_rows()
     assert read_choice(drydock, start(make_spot_task(**AUTO | {"deadline": "61m"}), context))[0] == "ml.m5.2xlarge"
 
 
+@pytest.mark.soak
 def test_a_type_on_which_the_job_would_be_stopped_is_left_out(
     drydock, project, make_spot_task, context, start, add_rows
 ):
@@ -93,6 +95,7 @@ def test_a_type_on_which_the_job_would_be_stopped_is_left_out(
     assert read_choice(drydock, start(make_spot_task(**fields), context))[0] == "ml.m5.2xlarge"
 
 
+@pytest.mark.soak
 def test_the_operator_starts_what_was_chosen_within_the_budget(
     drydock, project, make_spot_task, context, start, add_rows
 ):
@@ -103,6 +106,7 @@ def test_the_operator_starts_what_was_chosen_within_the_budget(
     assert choice["instance_types"] == ["ml.m5.xlarge", "ml.m5.large"] and choice["predicted_usd"]
 
 
+@pytest.mark.soak
 def test_the_choice_is_within_what_is_left_of_the_month(drydock, project, make_spot_task, context, start, add_rows):
     """Four hours cost 0.92 USD on ml.m5.xlarge, and 1.84 on ml.m5.2xlarge, which is the cheaper one for this job."""
     (project / "params.yaml").write_text("budget: {project: dock, month_usd: 2.0}\n")
@@ -146,6 +150,7 @@ def test_a_retry_keeps_the_type_of_the_running_job(
     assert again["training_job"] == result["training_job"]
 
 
+@pytest.mark.soak
 def test_a_new_run_chooses_again(drydock, project, make_spot_task, context, start, add_rows):
     add_rows()
     fast = {"instance_type": "ml.m5.large", "training_s": 3_000, "cpu_mean": 150, "memory_peak": 5}
@@ -159,6 +164,7 @@ def test_without_past_jobs_the_first_allowed_type_is_used(drydock, project, make
     assert "the first of the allowed types, because the ledger has no completed training" in choice["instance_choice"]
 
 
+@pytest.mark.soak
 def test_the_types_that_fit_are_tried_in_turn(drydock, project, make_spot_task, context, start, add_rows):
     add_rows()
     task = make_spot_task(**AUTO, on_no_capacity="next_instance_type")

@@ -264,6 +264,7 @@ def wait_for_success(airflow: Airflow, until: Callable[..., Any]) -> Callable[..
     return wait
 
 
+@pytest.mark.stateful
 def test_event_of_a_published_day_reaches_the_consumers_of_its_partition(airflow, wait_for_success, until):
     airflow.backfill("2013-03-01", "2013-03-03")
     wait_for_success("flights", "validate", [1, 1, 1])
@@ -276,6 +277,7 @@ def test_event_of_a_published_day_reaches_the_consumers_of_its_partition(airflow
         assert extra["snapshot_id"] > 0
 
 
+@pytest.mark.soak
 def test_only_days_that_changed_since_their_event_emit_one(airflow, wait_for_success, until):
     """One day is unchanged, and one has late data. A process outside Airflow publishes the third one.
 

@@ -128,6 +128,7 @@ def test_the_dag_ingests_a_day(shop: Shop) -> None:
     assert run.xcoms["validate"]["rows"] == 60
 
 
+@pytest.mark.soak
 def test_the_dag_trains_a_champion(shop: Shop) -> None:
     shop.run("pipelines", "backfill", "--dataset", "orders", "--first", FIRST, "--last", LAST)
     run = shop.run_dag("orders_train", as_of=AS_OF)
@@ -136,6 +137,7 @@ def test_the_dag_trains_a_champion(shop: Shop) -> None:
     assert run.xcoms["promote"]["changed"] is True
 
 
+@pytest.mark.soak
 def test_the_champion_scores_a_day_and_drift_is_decided(shop: Shop) -> None:
     run = shop.run_dag("orders_score", LAST)
     assert run.states == {"score": "skipped", "outcomes": "skipped", "profile": "skipped"}, "it saw the day's label"
@@ -144,6 +146,7 @@ def test_the_champion_scores_a_day_and_drift_is_decided(shop: Shop) -> None:
     assert (run.state, run.xcoms["drift"]["outcome"]) == ("success", "undecided"), run.log[-9_000:]
 
 
+@pytest.mark.soak
 def test_dvc_repro_gives_the_same_model_which_passes(shop: Shop) -> None:
     """The tests of `docs` make champions by commands alone."""
     shop.run("dvc", "repro", "gate@orders")
@@ -155,6 +158,7 @@ def test_dvc_repro_gives_the_same_model_which_passes(shop: Shop) -> None:
     assert "champion: 1" in events
 
 
+@pytest.mark.soak
 def test_the_section_tune_is_a_search_that_runs(shop: Shop) -> None:
     result = json.loads(shop.run("pipelines", "tune", "--trials", "1", folder="models/orders").out)
     assert (result["trials"], result["failed"]) == (1, 0)

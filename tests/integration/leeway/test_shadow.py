@@ -223,6 +223,7 @@ def test_version_that_is_worse_on_labels_fails_its_paired_metric(drydock, projec
     assert context["result"]["labelled_rows"] == context["result"]["rows"]
 
 
+@pytest.mark.soak
 def test_too_few_requests_are_undecided_and_the_task_succeeds(drydock, served, run, endpoint):
     with Requests(drydock, endpoint):
         result = run(version="2", requests=5)
@@ -231,6 +232,7 @@ def test_too_few_requests_are_undecided_and_the_task_succeeds(drydock, served, r
     assert list_events(endpoint)[-1] == ("shadow_undecided", "2")
 
 
+@pytest.mark.soak
 def test_retry_of_a_killed_worker_attaches_and_its_clock_continues(
     drydock, served, make_task, run, context, resume, endpoint, until
 ):

@@ -135,6 +135,7 @@ def test_refuses_features_that_were_changed_in_s3(drydock, project, make_task, c
         make_task().execute(context)
 
 
+@pytest.mark.soak
 def test_retry_attaches_to_the_running_job(drydock, project, make_task, context, start, finish, tmp_path):
     first, second = start(make_task("wait"), context), start(make_task("wait"), context)
     assert first.trigger.wait.job_name == second.trigger.wait.job_name
@@ -207,6 +208,7 @@ def test_clear_stops_the_job(drydock, project, make_task, context, start, until)
     until(lambda: describe_job(drydock, deferral.trigger.wait.job_name)["ProcessingJobStatus"] == "Stopped")
 
 
+@pytest.mark.soak
 @pytest.mark.usefixtures("fresh_settings")
 def test_ledger_has_each_job_that_ended_once(drydock, project, make_task, context, start, finish):
     with pytest.raises(AirflowException, match="the script failed"):
@@ -250,6 +252,7 @@ def test_sweep_charges_a_job_that_no_task_charged(drydock, project, make_task, c
     assert charge_uncharged_jobs(since) == []
 
 
+@pytest.mark.soak
 def test_worker_killed_after_creating_the_job_leaves_one_job(
     drydock, project, make_task, context, start, finish, tmp_path
 ):
@@ -262,6 +265,7 @@ def test_worker_killed_after_creating_the_job_leaves_one_job(
     assert finish(make_task("wait"), deferral)["attempts"] == 1
 
 
+@pytest.mark.soak
 def test_worker_waits_for_the_job_when_the_task_is_not_deferrable(drydock, project, make_task, context):
     assert make_task(deferrable=False).execute(context)["status"] == "Completed"
 

@@ -95,6 +95,7 @@ def test_switch_of_instances_keeps_the_checkpoints_and_is_in_the_result(
     assert len(no_capacity.list_jobs()) == 4
 
 
+@pytest.mark.soak
 def test_task_fails_without_a_retry_when_no_instance_type_has_capacity(
     no_capacity, project, make_spot_task, context, start, finish
 ):
@@ -243,7 +244,7 @@ def test_final_look_shows_the_last_line_that_an_earlier_look_cut() -> None:
     ("service", "operation", "code", "status"),
     [
         ("sagemaker", "DescribeTrainingJob", "ThrottlingException", 400),
-        ("sagemaker", None, "ServiceUnavailable", 503),
+        pytest.param("sagemaker", None, "ServiceUnavailable", 503, marks=pytest.mark.soak),
         ("logs", None, "ServiceUnavailableException", 500),
     ],
 )
@@ -287,7 +288,7 @@ def test_outage_is_logged_once_and_the_task_continues_after_it(
     assert log.count("answers again") == 1
 
 
-@pytest.mark.parametrize("operation", ["GET", "HEAD", "PUT"])
+@pytest.mark.parametrize("operation", ["GET", pytest.param("HEAD", marks=pytest.mark.soak), "PUT"])
 def test_task_starts_its_job_after_an_outage_of_s3(
     drydock, project, make_spot_task, context, start, finish, read_whole_log, operation
 ):
@@ -297,14 +298,8 @@ def test_task_starts_its_job_after_an_outage_of_s3(
     assert finish(make_spot_task(), deferral)["status"] == "Completed"
 
 
-@pytest.mark.parametrize(
-    ("status", "code"),
-    [
-        (503, "SlowDown"),
-        pytest.param(500, "InternalError", marks=pytest.mark.soak),
-        pytest.param(429, "Busy", marks=pytest.mark.soak),
-    ],
-)
+@pytest.mark.soak
+@pytest.mark.parametrize(("status", "code"), [(503, "SlowDown"), (500, "InternalError"), (429, "Busy")])
 def test_long_outage_of_s3_is_retried_by_airflow_and_named(
     drydock, project, make_spot_task, context, monkeypatch, until, status, code
 ):

@@ -154,6 +154,7 @@ def test_retry_collects_the_completed_job(drydock, project, make_spot_task, cont
     assert list_input_uploads(drydock) == uploads
 
 
+@pytest.mark.soak
 def test_another_run_map_index_or_input_starts_another_job(drydock, project, make_spot_task, context, start, finish):
     first = start(make_spot_task(), context)
     finish(make_spot_task(), first)

@@ -227,6 +227,7 @@ def test_kill_of_the_worker_process_terminates_the_job(drydock, project, make_qu
     assert [job["TrainingJobStatus"] for job in queue.list_training_jobs()] == ["Stopped"]
 
 
+@pytest.mark.soak
 def test_crashed_script_fails_the_task_and_a_clear_submits_the_next_job_with_its_checkpoints(
     drydock, project, make_queue, make_task, context, start, finish
 ):
@@ -297,6 +298,7 @@ def test_worker_killed_between_submission_and_record_leaves_one_job(
     assert queue.get_states() == ["SUCCEEDED"] and len(queue.list_training_jobs()) == 1
 
 
+@pytest.mark.soak
 def test_kills_of_drydock_while_a_task_waits_leave_one_training_job_for_each_service_job(
     start_drydock, connect_airflow, project, make_task, context, start, finish, tmp_path, until
 ):
@@ -319,6 +321,7 @@ def test_kills_of_drydock_while_a_task_waits_leave_one_training_job_for_each_ser
         assert len(queue.list_training_jobs()) == 2
 
 
+@pytest.mark.soak
 def test_simultaneous_tries_submit_one_job(drydock, project, make_queue, make_task, context, until):
     """A try that seemed dead and its retry both find no job, and both submit one; the requests differ in a variable."""
     queue, waits = make_queue(), []
@@ -342,6 +345,7 @@ def test_simultaneous_tries_submit_one_job(drydock, project, make_queue, make_ta
     queue.batch.terminate_service_job(jobId=service_job["jobId"], reason="the test ends")
 
 
+@pytest.mark.soak
 def test_kill_of_a_trigger_that_submits_terminates_the_job(drydock, project, make_queue, make_task, context, until):
     """The trigger is killed while Batch refuses the submission, so the job exists only after the kill."""
     queue = make_queue()

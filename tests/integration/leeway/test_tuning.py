@@ -163,6 +163,7 @@ def test_request_has_the_plan_and_no_holdout(drydock, tuning_project, make_task,
     assert "rate" not in static, "the value of section train gives way to the searched one"
 
 
+@pytest.mark.soak
 def test_worker_killed_after_creating_the_tuning_job_leaves_one(drydock, tuning_project, make_task, context, finish):
     task = make_task()
     names = ("entry_point", "bundle", "image_uri", "max_wait_s", "channels")
@@ -208,6 +209,7 @@ def test_stopped_tuning_goes_on_with_the_trials_that_are_left(
     )
 
 
+@pytest.mark.soak
 def test_stopped_grid_goes_on_with_the_points_that_are_left(
     drydock, tuning_project, make_task, context, start, finish, until
 ):
@@ -232,6 +234,7 @@ def test_stopped_grid_goes_on_with_the_points_that_are_left(
     assert make_task().execute(context) == result, "another try starts nothing"
 
 
+@pytest.mark.soak
 def test_more_trials_continue_a_completed_tuning(drydock, tuning_project, make_task, context, start, finish):
     write_plan(tuning_project, trials=2)
     finish(make_task(), start(make_task(), context))
@@ -247,6 +250,7 @@ def test_more_trials_continue_a_completed_tuning(drydock, tuning_project, make_t
     assert len(read_starts(tuning_project)) == 6
 
 
+@pytest.mark.soak
 def test_search_starts_from_the_tuning_job_of_another_task(drydock, tuning_project, make_task, context, start, finish):
     earlier = finish(make_task(), start(make_task(), context))["tuning_job"]
     context["ti"] = SimpleNamespace(run_id="other", map_index=-1, try_number=1)
@@ -390,6 +394,7 @@ def test_default_script_is_tuned_without_the_holdout_and_its_trials_are_nested_r
     assert uploads and not [key for key in uploads if "holdout" in key]
 
 
+@pytest.mark.soak
 def test_rounds_of_completed_and_stopped_trials_are_in_their_logs(
     drydock, tuning_project, make_task, context, start, finish, until
 ):
