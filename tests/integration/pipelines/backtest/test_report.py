@@ -49,6 +49,7 @@ def register_version(model: str, as_of: str, passes: bool = True) -> str:
     return number
 
 
+@pytest.mark.soak
 def test_the_report_has_the_right_numbers_and_uses_no_later_model(model: str, commands: Any, mlflow_uri: str) -> None:
     env = {"MLFLOW_TRACKING_URI": mlflow_uri}
     no_model = commands.run_step("backtest", "report", "--model", "nobody", "--dataset", "flights", env=env)

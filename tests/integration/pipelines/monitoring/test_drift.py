@@ -179,6 +179,7 @@ def record_training(model: str, as_of: dt.date, outcome: Any) -> None:
     journal.append_event(model, lambda history: build_end(model, run, outcome, "", history))
 
 
+@pytest.mark.soak
 def test_misses_no_day_that_another_version_scored(version: Any) -> None:
     """After a rollback, this version never scores the days that the other version scored."""
     last = write_profiles(version, skip=(5, 6))
@@ -198,6 +199,7 @@ def test_misses_no_day_that_validation_refused_and_decides_on_the_others(version
     assert (result.outcome, result.missing, result.rows) == ("drift", [], 3_600)
 
 
+@pytest.mark.soak
 def test_a_day_that_is_withdrawn_after_its_scoring_does_not_count(version: Any) -> None:
     last = write_profiles(version)
     assert decide(version, last).rows == 4_200
@@ -206,6 +208,7 @@ def test_a_day_that_is_withdrawn_after_its_scoring_does_not_count(version: Any) 
     assert (result.missing, result.rows) == ([], 3_600)
 
 
+@pytest.mark.soak
 def test_misses_a_day_that_passed_validation_and_is_not_published_yet(version: Any) -> None:
     """Validation writes its evidence before it publishes. A killed validation is retried."""
     last = write_profiles(version, skip=(LAST,))

@@ -250,6 +250,7 @@ def test_evaluate_stores_the_reference_with_the_version(
     )
 
 
+@pytest.mark.soak
 def test_evaluating_again_writes_the_same_bytes_of_the_reference(
     trained: SimpleNamespace, tmp_path: Path, home: Path
 ) -> None:

@@ -83,7 +83,9 @@ def test_a_backfill_moves_no_alias_and_tags_the_version_that_it_would_replace(
     assert find_champion(model) == ""
 
 
-@pytest.mark.parametrize("fields", [{"promote_in_backfill": True}, {"backfill": False}])
+@pytest.mark.parametrize(
+    "fields", [{"promote_in_backfill": True}, pytest.param({"backfill": False}, marks=pytest.mark.soak)]
+)
 def test_promotes_with_promote_in_backfill_and_outside_of_a_backfill(model: str, fields: dict[str, Any]) -> None:
     """This is the control of the test above."""
     first = register_candidate(model, "2013-02-01")
@@ -115,6 +117,7 @@ def test_a_backfill_does_not_compare_with_a_later_champion(model: str) -> None:
     assert (today.champion, today.passed) == (late_version, False)
 
 
+@pytest.mark.soak
 def test_a_version_of_the_same_as_of_is_not_an_earlier_champion(model: str) -> None:
     first = register_candidate(model, "2013-03-01")
     run_gate(model, first)
@@ -128,6 +131,7 @@ def test_a_version_of_the_same_as_of_is_not_an_earlier_champion(model: str) -> N
     assert run_gate(model, third).champion == first, "the control: a day later, the first version is champion"
 
 
+@pytest.mark.soak
 def test_an_alias_that_was_moved_by_hand_gives_the_champion(model: str) -> None:
     from pipelines.registry.versions import CHAMPION, Registry
 
@@ -137,6 +141,7 @@ def test_an_alias_that_was_moved_by_hand_gives_the_champion(model: str) -> None:
     assert run_gate(model, second).champion == first
 
 
+@pytest.mark.soak
 def test_a_backfill_never_promotes_an_older_version(model: str) -> None:
     late_version = register_candidate(model, "2013-10-01")
     run_gate(model, late_version)
@@ -151,6 +156,7 @@ def test_a_backfill_never_promotes_an_older_version(model: str) -> None:
         promote(model, early_version, backfill=False)
 
 
+@pytest.mark.soak
 def test_a_backfill_does_not_promote_a_failed_version(model: str) -> None:
     version = register_candidate(model, "2013-02-01")
     assert not run_gate(model, version, **HARD_POLICY).passed

@@ -103,6 +103,7 @@ def test_prints_the_lineage_of_a_version(model: str, trained: SimpleNamespace) -
     assert "Z judged" in first
 
 
+@pytest.mark.soak
 def test_the_steps_record_events(model: str) -> None:
     events = Journal.open().read_state(model).events
     assert [event.kind for event in events] == ["registered", "judged", "promoted"] * 2

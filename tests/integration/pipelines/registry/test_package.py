@@ -44,6 +44,7 @@ def find_skew(result: gating.GateResult) -> Check:
     return check
 
 
+@pytest.mark.soak
 def test_a_package_that_gives_the_scores_of_the_training_passes(data: Path, model: str) -> None:
     result = run_gate(model, register(model))
     check = find_skew(result)
@@ -81,6 +82,7 @@ def test_refuses_a_package_that_needs_the_code_of_the_project(data: Path, model:
     assert check.reason.endswith("No module named 'pipelines.lake'")
 
 
+@pytest.mark.soak
 def test_refuses_a_package_that_does_not_give_the_scores_of_one_row(data: Path, model: str) -> None:
     scores = pd.read_parquet(SCORES)
     scores.loc[scores.index[-1], "score"] += 0.001
@@ -91,7 +93,13 @@ def test_refuses_a_package_that_does_not_give_the_scores_of_one_row(data: Path, 
     assert check.value == pytest.approx(0.001, abs=1e-6)
 
 
-@pytest.mark.parametrize("change", [Path.unlink, lambda path: pd.read_parquet(path).head(0).to_parquet(path)])
+@pytest.mark.parametrize(
+    "change",
+    [
+        Path.unlink,
+        pytest.param(lambda path: pd.read_parquet(path).head(0).to_parquet(path), marks=pytest.mark.soak),
+    ],
+)
 def test_a_model_without_scores_of_the_training_is_undecided(
     data: Path, model: str, change: Callable[[Path], Any]
 ) -> None:
@@ -102,6 +110,7 @@ def test_a_model_without_scores_of_the_training_is_undecided(
     assert not result.passed
 
 
+@pytest.mark.soak
 def test_the_folders_of_the_evidence_may_have_any_name(data: Path, model: str) -> None:
     """The gate, `reproduce` and profiles find the artifacts of a version by their names."""
     paths = {"record": data / "training", "evaluation": data / "evaluation", "snapshot": data / "snapshot.json"}
@@ -144,6 +153,7 @@ def test_the_digest_of_the_verdict_counts_more_than_the_tag(data: Path, model: s
     load_scorer(Registry.open().get_version(model, number))
 
 
+@pytest.mark.soak
 def test_the_gate_loads_no_champion_whose_files_changed(data: Path, model: str, tmp_path: Path) -> None:
     first, marker = register_alone(model), tmp_path / "ran"
     run_gate(model, first)

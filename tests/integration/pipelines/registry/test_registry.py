@@ -75,7 +75,6 @@ def test_the_evaluation_is_complete_and_reproducible(data: Path, trained: Simple
 
 
 def test_the_gate_shows_the_tuning_beside_its_refit(data: Path) -> None:
-    evaluate()
     assert "tuning" not in gating.run(gating.GateSpec()).facts, (
         "the hyperparameters of the example are not from a tuning"
     )
@@ -123,30 +122,31 @@ def test_a_candidate_is_registered_once_with_its_lineage(data: Path, model: str,
 
 
 def test_another_as_of_makes_another_version_and_another_training_another_run(data: Path, model: str) -> None:
-    first = evaluate(model)
+    first = register(model)
     set_as_of("2013-02-01")
-    second = evaluate(model)
-    assert (first.version, second.version) == ("1", "2")
+    second = register(model)
+    assert (first, second) == ("1", "2")
     environment = data / "training/environment.json"
     environment.write_text(json.dumps({**json.loads(environment.read_text()), "training_job": "another-job"}))
     set_as_of("2013-02-02")
-    third = evaluate(model)
-    assert third.run_id != first.run_id
+    third = register(model, has_own_package=True)
+    runs = [Registry.open().get_version(model, number).run_id for number in (first, third)]
+    assert all(runs) and runs[0] != runs[1]
 
 
 def test_refuses_a_record_without_a_training_job(data: Path, model: str) -> None:
     (data / "training/environment.json").write_text("{}")
     with pytest.raises(DataError, match="training job"):
-        evaluate(model)
-    assert evaluate(model, training_job=f"job-{model}").version == "1"
+        register(model)
+    assert register(model, has_own_package=True, training_job=f"job-{model}") == "1"
 
 
 def test_the_package_has_signature_example_and_requirements(data: Path, model: str, with_mlflow: str) -> None:
     import mlflow
 
-    result = evaluate(model)
+    version = register(model)
     mlflow.set_tracking_uri(with_mlflow)
-    folder = Path(mlflow.artifacts.download_artifacts(f"models:/{model}/{result.version}"))
+    folder = Path(mlflow.artifacts.download_artifacts(f"models:/{model}/{version}"))
     assert not list(folder.rglob("*.pyc")), "bytecode differs between two packages of the same files"
     info = mlflow.models.get_model_info(str(folder))
     types = {"number": "double", "category": "string"}
@@ -169,9 +169,9 @@ def test_other_columns_give_another_schema(data: Path) -> None:
 def test_the_packaged_model_gives_the_scores_of_the_training(data: Path, model: str, with_mlflow: str) -> None:
     import mlflow
 
-    result = evaluate(model)
+    version = register(model)
     mlflow.set_tracking_uri(with_mlflow)
-    packaged_model = mlflow.pyfunc.load_model(f"models:/{model}/{result.version}")
+    packaged_model = mlflow.pyfunc.load_model(f"models:/{model}/{version}")
     rows = pd.read_parquet(data / "features/holdout/data.parquet")
     features = [column.name for column in packaged_model.metadata.get_input_schema().inputs]
     assert features == list(load_dataset("flights").features)
@@ -235,7 +235,14 @@ def test_an_unreachable_server_gives_one_line_and_exit_code_75(
     assert "Traceback" not in process.err
 
 
-@pytest.mark.parametrize("step", [evaluate, lambda name: run_gate(name, "1"), lambda name: promote(name, "1")])
+@pytest.mark.parametrize(
+    "step",
+    [
+        pytest.param(evaluate, marks=pytest.mark.soak),
+        lambda name: run_gate(name, "1"),
+        lambda name: promote(name, "1"),
+    ],
+)
 def test_an_unreachable_server_is_a_service_error_of_each_step(
     data: Path,
     free_port: Callable[[], int],
@@ -250,6 +257,7 @@ def test_an_unreachable_server_is_a_service_error_of_each_step(
     assert error.value.exit_code == 75
 
 
+@pytest.mark.soak
 def test_stdout_has_only_the_result(data: Path, commands: Any, mlflow_uri: str) -> None:
     process = commands.run_step("evaluate", "--model", "by-command", env={"MLFLOW_TRACKING_URI": mlflow_uri})
     assert process.code == 0, process.err
@@ -284,15 +292,6 @@ def test_a_passed_verdict_is_written_to_file_and_version(data: Path, model: str,
     assert (data / "verdict.json").read_bytes() == before
 
 
-def test_a_failed_verdict_is_written_to_file_and_version(data: Path, model: str, with_mlflow: str) -> None:
-    version = register(model)
-    result = run_gate(model, version, **HARD_POLICY)
-    assert not result.passed
-    assert "auc is" in result.reason
-    tags = open_client(with_mlflow).get_model_version(model, version).tags
-    assert (tags["leeway.verdict"], tags["leeway.verdict_reason"]) == ("failed", result.reason)
-
-
 def test_the_gate_refuses_a_version_that_does_not_exist(data: Path, model: str) -> None:
     for version in ("7", "x", ""):
         with pytest.raises(DataError, match="version"):
@@ -303,9 +302,9 @@ def test_the_champion_is_scored_on_the_same_rows(data: Path, model: str, trained
     from pipelines.steps.train import TrainSpec
     from pipelines.steps.train import run as train
 
-    first = evaluate(model)
-    assert run_gate(model, first.version).passed
-    promote(model, first.version)
+    first = register(model)
+    assert run_gate(model, first).passed
+    promote(model, first)
     # A much weaker candidate, of a later as_of.
     train(TrainSpec(dataset="flights", hyperparameters={"num_round": 1, "max_depth": 1}))
     set_as_of("2013-02-01")
@@ -313,7 +312,7 @@ def test_the_champion_is_scored_on_the_same_rows(data: Path, model: str, trained
     result = run_gate(model, second.version, champion=[{"metric": "auc", "margin": 0.001}])
     check = next(check for check in result.checks if "champion" in check.name)
     assert (result.champion, result.outcome) == ("1", "failed")
-    difference = second.metrics["auc"] - first.metrics["auc"]
+    difference = second.metrics["auc"] - trained.evaluation.metrics["auc"]
     assert check.value == pytest.approx(difference, abs=1e-6), "equal rows give an equal AUC"
     with pytest.raises(PromotionError, match="did not pass"):
         promote(model, second.version)
@@ -341,6 +340,7 @@ def test_refuses_files_that_changed_after_the_verdict(data: Path, model: str, wi
     assert promote(model, version).changed
 
 
+@pytest.mark.soak
 def test_refuses_to_judge_a_version_without_files(data: Path, model: str, with_mlflow: str) -> None:
     from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
 
@@ -352,6 +352,7 @@ def test_refuses_to_judge_a_version_without_files(data: Path, model: str, with_m
         run_gate(model, version)
 
 
+@pytest.mark.soak
 def test_names_a_champion_that_cannot_be_loaded_and_judges_nothing(data: Path, model: str, with_mlflow: str) -> None:
     from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
 
@@ -389,6 +390,7 @@ def test_promotion_is_idempotent_and_only_moves_forward(data: Path, model: str, 
     assert dt.datetime.fromisoformat(tags["leeway.promoted_at"]).tzinfo is not None
 
 
+@pytest.mark.soak
 def test_gate_and_promotion_refuse_an_older_window(data: Path, model: str) -> None:
     set_as_of("2013-01-20")
     older = register(model)
@@ -405,11 +407,17 @@ def test_gate_and_promotion_refuse_an_older_window(data: Path, model: str) -> No
         promote(model, older)
 
 
-def test_refuses_to_promote_a_failed_version(data: Path, model: str, with_mlflow: str) -> None:
+def test_a_failed_verdict_is_written_to_file_and_version_which_is_not_promoted(
+    data: Path, model: str, with_mlflow: str
+) -> None:
     from mlflow.exceptions import MlflowException
 
     version = register(model)
-    run_gate(model, version, **HARD_POLICY)
+    result = run_gate(model, version, **HARD_POLICY)
+    assert not result.passed
+    assert "auc is" in result.reason
+    tags = open_client(with_mlflow).get_model_version(model, version).tags
+    assert (tags["leeway.verdict"], tags["leeway.verdict_reason"]) == ("failed", result.reason)
     with pytest.raises(PromotionError, match="did not pass the gate") as error:
         promote(model, version)
     assert error.value.exit_code == 2
@@ -556,7 +564,8 @@ def test_the_report_of_the_gate_keeps_a_feature_that_is_named_na(
     assert importances == [shares]
 
 
-@pytest.mark.parametrize("backfill", [False, pytest.param(True, marks=pytest.mark.soak)])
+@pytest.mark.soak
+@pytest.mark.parametrize("backfill", [False, True])
 def test_the_gate_reads_each_thing_of_the_registry_once(
     data: Path, model: str, with_mlflow: str, monkeypatch: pytest.MonkeyPatch, backfill: bool
 ) -> None:

@@ -108,6 +108,7 @@ def test_score_leaves_a_day_with_more_rows_than_max_rows_to_a_job(publish: Publi
     assert result.scored == rows and not result.large
 
 
+@pytest.mark.soak
 def test_refuses_the_scores_of_rows_that_changed_while_the_job_ran(
     publish: Publish, champion: str, tmp_path: Path
 ) -> None:

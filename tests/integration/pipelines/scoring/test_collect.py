@@ -153,8 +153,9 @@ def test_wrong_requests_are_refused(capture: CaptureFolder, batch_twin: score.Sc
         run(capture, endpoint="../up")
 
 
+@pytest.mark.parametrize("kills", [1, pytest.param(4, marks=pytest.mark.soak)])
 def test_a_killed_step_leaves_all_rows_or_none_and_a_repetition_completes_them(
-    capture: CaptureFolder, batch_twin: score.ScoreResult, commands: Any, with_mlflow: str
+    capture: CaptureFolder, batch_twin: score.ScoreResult, commands: Any, with_mlflow: str, kills: int
 ) -> None:
     capture.request(read_inputs(batch_twin), dt.datetime(2013, 2, 1, 8, tzinfo=dt.UTC))
     options = {"model": "scored", "version": "champion", "endpoint": "online", "captured": str(capture.folder)}
@@ -169,7 +170,7 @@ def test_a_killed_step_leaves_all_rows_or_none_and_a_repetition_completes_them(
     whole_run = collect_until(0)
     assert whole_run.code == 0, whole_run.err
     rows, expected = count_rows(), pd.read_parquet(json.loads(whole_run.out)["rows"])
-    for moment in draw_moments(whole_run, 4, seed=7):
+    for moment in draw_moments(whole_run, kills, seed=7):
         Lake.open().clear_partition(FLIGHTS.requests, DAY, PART)
         assert count_rows() == 0
         assert is_killed(collect_until(moment))

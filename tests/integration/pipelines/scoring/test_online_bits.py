@@ -22,7 +22,7 @@ from pipelines.registry.package.packaging import save_package
 from pipelines.serving.compilation import compile_features
 
 # MLflow warns about its own type hints at its first import.
-pytestmark = pytest.mark.filterwarnings("ignore:.*type hint")
+pytestmark = [pytest.mark.filterwarnings("ignore:.*type hint"), pytest.mark.soak]
 
 FLIGHTS = load_dataset("flights")
 DAY = "2013-01-20"
@@ -77,7 +77,6 @@ def test_scores_of_a_day_have_the_bits_of_the_evaluation(trained: SimpleNamespac
     check_bits(online_scores, tabulate(predictions, predictions["score"]))
 
 
-@pytest.mark.soak
 @pytest.mark.slow
 def test_scores_of_a_day_have_the_bits_of_features_that_spark_builds(
     java: None, trained: SimpleNamespace, day: pa.Table, online_scores: Scores, tmp_path: Path

@@ -31,6 +31,8 @@ from tests.integration.pipelines.scoring.conftest import DAY, Publish, Server, S
 from tests.tools.candidates import register
 from tests.tools.packages import change_package
 
+pytestmark = pytest.mark.soak
+
 FLIGHTS = load_dataset("flights")
 LOOKED_UP = set(FLIGHTS.lookups[0].features)
 HIDDEN = {FLIGHTS.label, *FLIGHTS.known_later}

@@ -142,6 +142,7 @@ def test_another_champion_adds_its_predictions_and_changes_no_other_day(
     assert Lake.open().count_rows_by_day("flights_predictions") == {DAY: 2 * len(before), NEXT: len(next_day)}
 
 
+@pytest.mark.soak
 def test_after_a_rollback_only_the_days_of_the_removed_version_are_scored(
     publish: Publish, make_champion: Callable[[str], str]
 ) -> None:
@@ -237,9 +238,21 @@ def count_lines(text: str) -> str:
 
 @pytest.mark.parametrize(
     "file",
-    ["serving.py", "MLmodel", "requirements.txt", "code/pipelines/defaults/model.py", "code/sitecustomize.py",
-     "artifacts/model/more.py", "more.py"],
-)  # fmt: skip
+    [
+        "serving.py",
+        "MLmodel",
+        "more.py",
+        *(
+            pytest.param(name, marks=pytest.mark.soak)
+            for name in (
+                "requirements.txt",
+                "code/pipelines/defaults/model.py",
+                "code/sitecustomize.py",
+                "artifacts/model/more.py",
+            )
+        ),
+    ],
+)
 def test_runs_nothing_of_a_package_that_is_not_the_registered_one(
     publish: Publish, champion: str, tmp_path: Path, file: str
 ) -> None:
@@ -287,7 +300,7 @@ def test_refuses_a_dataset_without_a_feature_of_the_model(
         run()
 
 
-@pytest.mark.parametrize("column", ["distance", "plane_year"])
+@pytest.mark.parametrize("column", ["distance", pytest.param("plane_year", marks=pytest.mark.soak)])
 def test_refuses_rows_without_a_column_of_the_features(publish: Publish, champion: str, column: str) -> None:
     publish(change=lambda rows: rows.drop_columns([column]))
     with pytest.raises(DataError, match=rf"the features of flights .*{column}"):

@@ -78,7 +78,11 @@ def test_an_error_is_one_line_and_an_exit_code(
 
 @pytest.mark.parametrize(
     ("function", "is_written"),
-    [("transaction.add_files", False), ("transaction.commit_transaction", False), ("path.replace", True)],
+    [
+        pytest.param("transaction.add_files", False, marks=pytest.mark.soak),
+        ("transaction.commit_transaction", False),
+        ("path.replace", True),
+    ],
 )
 def test_kill_9_during_the_write_leaves_the_old_predictions_or_the_new(
     publish: Publish, champion: str, commands: Any, function: str, is_written: bool
@@ -99,6 +103,7 @@ def test_kill_9_during_the_write_leaves_the_old_predictions_or_the_new(
     assert pq.read_table(result.rows).num_rows == 500
 
 
+@pytest.mark.soak
 def test_several_processes_leave_one_set_of_predictions_for_each_version(
     publish: Publish, champion: str, make_champion: Callable[[str], str], commands: Any
 ) -> None:

@@ -140,6 +140,7 @@ def test_wrong_requests_are_refused(
         run(rows=rows, partition="2013-02-02")
 
 
+@pytest.mark.soak
 def test_a_killed_comparison_leaves_all_results_or_none_and_a_repetition_completes_them(
     collect_rows: Callable[[Rows], Path],
     batch_twin: score.ScoreResult,

@@ -47,6 +47,7 @@ def exports(home: Path, source: Any) -> list[Export]:
     return exports
 
 
+@pytest.mark.soak
 @pytest.mark.skipif(not shutil.which("promtool"), reason="needs promtool (Debian's package prometheus)")
 def test_recorded_states_raise_the_alerts_that_they_should(exports: list[Export], tmp_path: Path) -> None:
     unanswered_drift = {"LeewayDriftUnanswered", "LeewayDataStale"}

@@ -157,16 +157,44 @@ def invert(share: float) -> float:
     ("old", "new", "convert", "wrong_alerts"),
     [
         ("gpu_use_ratio", "gpu_use_share", keep, "LeewayGpusIdle of idle"),
-        ("gpu_use_ratio", "gpu_use_ratio", scale(100), "LeewayGpusIdle of idle"),
-        ("gpu_use_ratio", "gpu_use_ratio", invert, "LeewayGpusIdle of busy, LeewayGpusIdle of idle"),
-        ('gpu_use_ratio{project="', 'gpu_use_ratio{team="', keep, "LeewayGpusIdle, LeewayGpusIdle of idle"),
+        pytest.param("gpu_use_ratio", "gpu_use_ratio", scale(100), "LeewayGpusIdle of idle", marks=pytest.mark.soak),
+        pytest.param(
+            "gpu_use_ratio",
+            "gpu_use_ratio",
+            invert,
+            "LeewayGpusIdle of busy, LeewayGpusIdle of idle",
+            marks=pytest.mark.soak,
+        ),
+        pytest.param(
+            'gpu_use_ratio{project="',
+            'gpu_use_ratio{team="',
+            keep,
+            "LeewayGpusIdle, LeewayGpusIdle of idle",
+            marks=pytest.mark.soak,
+        ),
         ("queue_wait_seconds", "queue_wait_minutes", keep, "LeewayQueueLong of waiting"),
-        ("queue_wait_seconds", "queue_wait_seconds", scale(1 / 60), "LeewayQueueLong of waiting"),
+        pytest.param(
+            "queue_wait_seconds",
+            "queue_wait_seconds",
+            scale(1 / 60),
+            "LeewayQueueLong of waiting",
+            marks=pytest.mark.soak,
+        ),
         ("job_success_ratio", "job_failure_ratio", keep, "LeewayJobsFail of failing"),
-        ('figure="job_success"', 'figure="success"', keep, "LeewayJobsFail of failing"),
-        ('figure="job_success"', 'figure="job_success"', scale(1 / 5), "LeewayJobsFail of failing"),
+        pytest.param(
+            'figure="job_success"', 'figure="success"', keep, "LeewayJobsFail of failing", marks=pytest.mark.soak
+        ),
+        pytest.param(
+            'figure="job_success"',
+            'figure="job_success"',
+            scale(1 / 5),
+            "LeewayJobsFail of failing",
+            marks=pytest.mark.soak,
+        ),
         ("cost_day_usd", "cost_day_eur", keep, "LeewayCostJump of jumping"),
-        ("cost_day_usd", "cost_day_usd", scale(1 / 100), "LeewayCostJump of jumping"),
+        pytest.param(
+            "cost_day_usd", "cost_day_usd", scale(1 / 100), "LeewayCostJump of jumping", marks=pytest.mark.soak
+        ),
     ],
 )
 def test_metric_with_another_name_label_unit_or_meaning_is_found(

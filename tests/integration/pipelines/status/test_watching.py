@@ -183,7 +183,7 @@ write_documents(CachedLake.open())
 """Writes the documents, and stops in the middle of the file whose number is given."""
 
 
-@pytest.mark.parametrize("file", [1, 2, 3, 4])
+@pytest.mark.parametrize("file", [1, *(pytest.param(file, marks=pytest.mark.soak) for file in (2, 3, 4))])
 def test_files_stay_whole_if_the_writer_is_killed(home: Path, commands: Commands, file: int) -> None:
     add_event("1")
     write_documents(CachedLake.open())

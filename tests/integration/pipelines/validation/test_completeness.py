@@ -57,7 +57,10 @@ def count_lines(day: dt.date, rows: int) -> int:
     return 1 + sum(DAY_SIZES[: (day - FIRST_DAY).days]) + rows
 
 
-@pytest.mark.parametrize(("rows", "engine"), [(942, "duckdb"), (500, "duckdb"), (500, "gx")])
+@pytest.mark.parametrize(
+    ("rows", "engine"),
+    [(942, "duckdb"), *(pytest.param(500, engine, marks=pytest.mark.soak) for engine in ("duckdb", "gx"))],
+)
 def test_a_file_that_is_cut_at_the_end_of_a_row_does_not_replace_a_good_day(
     rows: int, engine: str, home: Path, tmp_path: Path, flight_lines: list[bytes]
 ) -> None:
@@ -95,7 +98,12 @@ def test_an_equal_a_changed_and_a_larger_version_are_published(
 
 @pytest.mark.parametrize(
     ("share", "known_days", "fields"),
-    [(0.25, 1, {}), (0.75, 8, {}), (0.25, 1, {"engine": "gx"}), (0.25, 1, {"engine": "gx", "verify_share": 1})],
+    [
+        (0.25, 1, {}),
+        (0.75, 8, {}),
+        pytest.param(0.25, 1, {"engine": "gx"}, marks=pytest.mark.soak),
+        pytest.param(0.25, 1, {"engine": "gx", "verify_share": 1}, marks=pytest.mark.soak),
+    ],
 )
 def test_a_day_that_ends_early_is_not_published_for_the_first_time(
     share: float,
@@ -188,7 +196,7 @@ def weather_rows(source: Any) -> Callable[[dt.date], pa.Table]:
     return lambda day: load_dataset("weather").open_source().read(day).read_all()
 
 
-@pytest.mark.parametrize("share", [0.5, 0.9])
+@pytest.mark.parametrize("share", [pytest.param(0.5, marks=pytest.mark.soak), 0.9])
 def test_each_station_of_the_weather_has_to_reach_the_end_of_the_day(
     share: float, home: Path, weather_rows: Callable[[dt.date], pa.Table]
 ) -> None:
@@ -247,7 +255,7 @@ def test_every_suite_has_both_expectations_and_may_change_them(
         validate.run(spec)
 
 
-@pytest.mark.parametrize("column", ["", "carrier"])
+@pytest.mark.parametrize("column", ["", pytest.param("carrier", marks=pytest.mark.soak)])
 def test_without_a_time_the_number_of_rows_is_compared(
     column: str, home: Path, day_rows: Callable[[str], pa.Table], put_suite: Callable[..., None]
 ) -> None:

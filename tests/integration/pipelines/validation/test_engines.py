@@ -90,7 +90,7 @@ def test_great_expectations_blocks_a_day(stage: Stage) -> None:
     assert Lake.open().count_rows_by_day("flights") == {}
 
 
-@pytest.mark.parametrize("engine", ["duckdb", "gx"])
+@pytest.mark.parametrize("engine", ["duckdb", pytest.param("gx", marks=pytest.mark.soak)])
 def test_a_drawn_day_that_both_judge_alike_is_published(engine: str, stage: Stage, home: Path) -> None:
     stage("weather_temp", 500.0, 9)
     result = run(engine, 1)

@@ -129,6 +129,7 @@ def test_a_draft_blocks_critical_faults_and_quarantines_bad_values(week: list[dt
 SEASONS = [dt.date(2013, month, 1 + 3 * month // 2) for month in range(1, 13)]
 
 
+@pytest.mark.soak
 def test_a_draft_of_three_months_blocks_no_other_season_and_says_so(home: Path, stage: Stage) -> None:
     """The negative control, the same draft as if it were of a year, blocks days of other seasons."""
     winter = [stage(dt.date(2013, 1, 1) + dt.timedelta(number)) for number in range(0, 90, 6)]
@@ -212,6 +213,7 @@ def draft_odd_suite() -> suites.Suite:
     return suites.parse_suite("odd", draft_suite(summarize_table("odd_raw", FIRST, LAST), "odd"), "odd")
 
 
+@pytest.mark.soak
 def test_several_weeks_give_an_expectation_of_the_volume(home: Path) -> None:
     lake = Lake.open()
     days = [FIRST + dt.timedelta(number) for number in range(28)]  # the last week has three before it

@@ -33,7 +33,7 @@ def read_versions(table: str) -> list[tuple[float, int]]:
     return sorted((count["values"], count["counts"]) for count in counts)
 
 
-@pytest.mark.parametrize("kills", [3, pytest.param(20, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("kills", [2, pytest.param(20, marks=pytest.mark.soak)])
 def test_a_killed_validate_publishes_the_old_day_or_the_new_one(
     kills: int, commands: Any, home: Path, day_rows: Callable[[str], pa.Table]
 ) -> None:

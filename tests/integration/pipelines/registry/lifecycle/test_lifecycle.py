@@ -132,6 +132,7 @@ def test_a_promotion_records_its_reason_and_evidence(model: str, client: Any, ma
     assert tags["leeway.promoted_at"] == last.at.isoformat(timespec="seconds")
 
 
+@pytest.mark.soak
 def test_refuses_a_verdict_against_another_champion(model: str, client: Any, make_version: Callable[..., str]) -> None:
     first, second, third = make_version(), make_version(against=""), make_version(against="2")
     promote(model, first)
@@ -171,6 +172,7 @@ def test_force_does_not_promote_a_failed_version(model: str, client: Any, make_v
         promote(model, number, force=True, why="please")
 
 
+@pytest.mark.soak
 def test_an_alias_from_before_the_events_becomes_the_first_event(
     model: str, client: Any, make_version: Callable[..., str]
 ) -> None:
@@ -199,6 +201,7 @@ def test_refuses_models_and_versions_that_do_not_exist(
     assert list_kinds(model) == ["registered"]
 
 
+@pytest.mark.soak
 def test_refuses_to_promote_after_the_champion_was_deleted_in_mlflow(
     model: str, client: Any, make_version: Callable[..., str]
 ) -> None:
@@ -301,6 +304,7 @@ def test_rolls_back_to_a_given_version(model: str, client: Any, make_version: Ca
     assert rollback(model, to=fourth, force=True).version == fourth == read_alias(client, model)
 
 
+@pytest.mark.soak
 def test_a_version_that_was_rolled_back_is_no_champion_of_the_past(
     model: str, client: Any, make_version: Callable[..., str]
 ) -> None:
@@ -332,6 +336,7 @@ def test_a_version_that_was_rolled_back_is_no_champion_of_the_past(
     assert find_champion() == "3", "a retirement is not about the past"
 
 
+@pytest.mark.soak
 def test_a_run_rolls_back_once_however_often_it_is_retried(
     model: str,
     client: Any,
@@ -430,6 +435,7 @@ def test_check_finds_an_alias_that_was_moved_by_hand(model: str, client: Any, ma
         run_cli("check", model, "--keep", "--put-back")
 
 
+@pytest.mark.soak
 def test_params_yaml_sets_the_policy_for_moved_aliases(
     model: str,
     client: Any,
@@ -450,6 +456,7 @@ def test_params_yaml_sets_the_policy_for_moved_aliases(
     assert "put back" in run_cli("check", model, "--put-back")
 
 
+@pytest.mark.soak
 def test_a_promotion_records_an_alias_that_was_moved_by_hand(
     model: str, client: Any, make_version: Callable[..., str], caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -523,6 +530,7 @@ def test_lists_the_events(model: str, client: Any, make_version: Callable[..., s
     assert events[-1]["why"] == "too slow"
 
 
+@pytest.mark.soak
 def test_the_events_of_a_model_do_not_depend_on_other_models(
     model: str, client: Any, make_version: Callable[..., str]
 ) -> None:
@@ -537,7 +545,7 @@ def test_the_events_of_a_model_do_not_depend_on_other_models(
 # decide
 
 
-@pytest.mark.parametrize("outcome", ["passed", "undecided"])
+@pytest.mark.parametrize("outcome", ["passed", pytest.param("undecided", marks=pytest.mark.soak)])
 def test_a_verdict_that_needs_approval_waits_for_a_person(
     model: str, client: Any, make_version: Callable[..., str], outcome: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -558,6 +566,7 @@ def test_a_verdict_that_needs_approval_waits_for_a_person(
     assert approval_event.evidence["verdict_digest"] == sha256(Path(f"{number}.json"))
 
 
+@pytest.mark.soak
 def test_a_person_can_approve_after_a_rejection(model: str, client: Any, make_version: Callable[..., str]) -> None:
     number = make_version()
     write_verdict(client, model, number, needs_approval=True)

@@ -132,6 +132,7 @@ def test_only_one_of_many_promoters_wins_each_round_and_no_event_is_lost(
     assert compute_state(events) == read_state(model)
 
 
+@pytest.mark.soak
 def test_without_compare_and_swap_more_than_one_wins(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The negative control: each process decides on the state at its start, and adds its event in any case."""
     append = Journal.append_event
@@ -178,6 +179,7 @@ def race_to_write(write: Callable[..., object], name: str, database: Path, lock_
     return messages - {""}
 
 
+@pytest.mark.soak
 def test_concurrent_writers_of_a_new_alias_or_tag_all_succeed(model: str, mlflow_server: Any) -> None:
     registry = Registry.open()
     versions = [register_candidate(model, "") for _ in range(WRITERS)]
@@ -288,6 +290,7 @@ def test_check_completes_a_promotion_killed_between_event_and_alias(
     assert len(read_state(model).events) == 4, "`registry check` reports no manual change of the alias"
 
 
+@pytest.mark.soak
 def test_an_overtaken_promoter_leaves_no_stale_alias(model: str, proxy: DelayingProxy, commands: Any) -> None:
     first = register_candidate(model, "")
     process = start_promotion(model, first, proxy, commands)

@@ -173,9 +173,10 @@ def compare_engines(kind: str, max_examples: int, kwargs_per_table: int, *, is_r
     check()
 
 
+@pytest.mark.parametrize("tables", [3, pytest.param(5, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("kind", KWARGS)
-def test_an_evaluator_decides_as_great_expectations(kind: str) -> None:
-    compare_engines(kind, 5, 2, is_random=False)
+def test_an_evaluator_decides_as_great_expectations(kind: str, tables: int) -> None:
+    compare_engines(kind, tables, 2, is_random=False)
 
 
 @pytest.mark.soak

@@ -84,6 +84,7 @@ SUITES: dict[str, list[dict[str, Any]]] = {
         for short in ("be", "not_be")
         for mostly in MOSTLY
     ],
+    "between a few": create_column_expectations("values_to_be_between", NUMBERS, *select_bounded(list_ranges(2))),
     "between": create_column_expectations("values_to_be_between", NUMBERS, *select_bounded(list_ranges(0, 2, 7)), *select_bounded(list_ranges(0.1, 2.5))),
     "between mostly": create_column_expectations("values_to_be_between", NUMBERS, *({"min_value": 2, **mostly} for mostly in MOSTLY)),
     "between days": create_column_expectations(
@@ -182,6 +183,8 @@ SUITES: dict[str, list[dict[str, Any]]] = {
     ]
     + create_column_expectations("to_exist", ("i", "z"), {}, {"column_index": 0}, {"column_index": 1}, {"column_index": 99}, {"column_index": -1}),
 }  # fmt: skip
+SOAK_SUITES = ("between", "lengths", "unique", "aggregates")
+"""Suites that take long. `make test` has fewer ranges, and those that `test_generated.py` draws."""
 NO_ROWS = DATA.slice(0, 0)
 
 
@@ -235,7 +238,9 @@ def test_each_known_type_is_compared() -> None:
     assert types == set(DUCKDB_EXPECTATIONS) - set(ADDED_EXPECTATIONS)
 
 
-@pytest.mark.parametrize("name", SUITES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.soak) if name in SOAK_SUITES else name for name in SUITES]
+)
 def test_results_equal_those_of_the_pandas_engine(name: str, rows: Rows, monkeypatch: pytest.MonkeyPatch) -> None:
     suite = suites.parse_suite(name, {"expectations": SUITES[name]}, name)
     gx_results = gx_engine.evaluate_expectations(rows, suite.expectations)

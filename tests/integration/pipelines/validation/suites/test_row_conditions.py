@@ -180,6 +180,7 @@ def compare_engines(kinds: list[str], max_examples: int, *, is_random: bool) -> 
     check()
 
 
+@pytest.mark.soak
 def test_a_condition_selects_the_rows_that_great_expectations_selects() -> None:
     compare_engines(list(JUDGED), 15, is_random=False)
 
