@@ -125,6 +125,7 @@ def test_days_known_later_change_no_output(digests: dict[str, str], alter: Calla
     assert run_steps() == before
 
 
+@pytest.mark.soak
 def test_days_published_before_the_window_change_no_output(
     digests: dict[str, str],
     day_rows: Callable[[str], pa.Table],
@@ -144,8 +145,8 @@ def test_days_published_before_the_window_change_no_output(
     ("day", "unchanged"),
     [
         pytest.param(LAST, {"model"}, marks=pytest.mark.soak),
-        (LAST - 3 * DAY, {"model"}),
-        (GAP, {"features", "model", "evaluation", "verdict.json"}),
+        pytest.param(LAST - 3 * DAY, {"model"}, marks=pytest.mark.soak),
+        pytest.param(GAP, {"features", "model", "evaluation", "verdict.json"}, marks=pytest.mark.soak),
         (GAP - DAY, set()),
         pytest.param(FIRST + 2 * DAY, set(), marks=pytest.mark.soak),
     ],
@@ -160,6 +161,7 @@ def test_altered_rows_inside_the_window_change_the_outputs(
     assert {name for name in OUTPUTS if after[name] == digests[name]} == unchanged
 
 
+@pytest.mark.soak
 def test_only_a_later_snapshot_reads_a_corrected_day(digests: dict[str, str], alter: Callable[..., None]) -> None:
     """A run keeps the snapshot that it pinned. A snapshot that is pinned later contains the correction."""
     snapshot.run(snapshot.SnapshotSpec(**WINDOW))

@@ -52,6 +52,7 @@ def run_repro(workspace: str, *targets: str, **fields: Any) -> Any:
     return repro(ReproSpec(workspace=workspace, targets=targets or ("preprocess",), **fields))
 
 
+@pytest.mark.soak
 def test_a_second_run_does_nothing_and_another_workspace_uses_the_run_cache(shared_home: Path) -> None:
     first = run_repro("one", refresh=["snapshot"])
     assert first.ran == ["snapshot", "preprocess"]
@@ -80,6 +81,7 @@ def test_a_second_run_does_nothing_and_another_workspace_uses_the_run_cache(shar
     assert changed.stages != first.stages
 
 
+@pytest.mark.soak
 def test_stages_continue_the_trace_of_dvc_repro(shared_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trace, parent = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
     with run_collector() as collector:
@@ -119,7 +121,13 @@ INVALID: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("case", INVALID)
+@pytest.mark.parametrize(
+    "case",
+    [
+        *("unknown key", "wrong value", "unknown stage"),
+        *(pytest.param(case, marks=pytest.mark.soak) for case in ("unknown section", "unknown stage to refresh")),
+    ],
+)
 def test_an_invalid_request_gives_a_short_message(case: str, shared_home: Path) -> None:
     fields: dict[str, Any] = {"workspace": "bad", "targets": ["preprocess"], "model": "flights", "params": PARAMS}
     fields |= INVALID[case]
@@ -163,6 +171,7 @@ def test_a_workspace_is_a_folder_directly_in_the_folder_of_workspaces(name: str)
     assert not spec.workspace.startswith(".")
 
 
+@pytest.mark.soak
 def test_a_stopped_run_leaves_no_process(
     shared_home: Path, commands: Any, until: Callable[..., Any], tmp_path: Path
 ) -> None:
@@ -266,6 +275,7 @@ def dvc(project: Path) -> Iterator[Callable[..., SimpleNamespace]]:
         end_group(child)
 
 
+@pytest.mark.soak
 @pytest.mark.stateful
 def test_dvc_repro_trains_from_an_empty_lake_and_then_has_nothing_to_do(project: Path, dvc: Callable[..., Any]) -> None:
     first = dvc("repro")
@@ -347,6 +357,7 @@ def list_stages(result: SimpleNamespace) -> list[str]:
     return re.findall(r"(?m)^Running stage '(.+)':$", result.out)
 
 
+@pytest.mark.soak
 def test_two_models_are_computed_apart(project: Path, dvc: Callable[..., Any]) -> None:
     """Flights is up to date. A model that dvc.yaml lists twice has each stage once."""
     rounds = {"train": {"hyperparameters": {"num_round": 20}}}
@@ -381,6 +392,7 @@ def test_dvc_repro_names_an_unknown_parameter_in_one_line(project: Path, dvc: Ca
     assert "Traceback" not in result.out
 
 
+@pytest.mark.soak
 def test_a_stage_finds_what_the_user_has_in_pythonpath(project: Path, dvc: Callable[..., Any], tmp_path: Path) -> None:
     """The dataset of the project is in a module of the user, outside of the project."""
     (tmp_path / "company_data.py").write_text(

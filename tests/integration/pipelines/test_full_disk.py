@@ -82,7 +82,8 @@ def test_ingest_fails_with_75_in_a_full_home(
     assert json.loads(after.out)["rows"] == 943
 
 
-@parametrize_levels([0, 40], [0, 8, 40])
+@pytest.mark.soak
+@pytest.mark.parametrize("levels", [[0, 8, 40]], ids=str)
 def test_validate_fails_with_75_in_a_full_home(
     disk: Path, fill_disk: Callable[[int], None], commands: Any, levels: list[int]
 ) -> None:
@@ -135,8 +136,8 @@ def test_train_fails_with_75_in_a_full_home(
     ("step", "output", "option"),
     [
         ("train", "model", "--trained-model"),
-        ("evaluate", "evaluation", "--evaluation"),
-        ("preprocess", "features", "--features"),
+        pytest.param("evaluate", "evaluation", "--evaluation", marks=pytest.mark.soak),
+        pytest.param("preprocess", "features", "--features", marks=pytest.mark.soak),
     ],
 )
 def test_a_full_disk_keeps_the_old_output(

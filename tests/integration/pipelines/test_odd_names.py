@@ -71,9 +71,12 @@ def odd_dataset(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def evaluation(folder: Path, odd_dataset: None) -> Path:
-    """Evaluate the model; return the folder of the evidence."""
-    fields = {"features": folder / "features", "trained_model": str(folder / "model"), "evaluation": Path("evaluation")}
-    return evaluate.run(evaluate.EvaluateSpec.parse({"dataset": "odd", **fields}, "test")).evaluation
+    """Evaluate the model, once for this file; return the folder of the evidence, which no test changes."""
+    evidence = folder / "evaluation"
+    if not evidence.exists():
+        fields = {"features": folder / "features", "trained_model": str(folder / "model"), "evaluation": evidence}
+        evaluate.run(evaluate.EvaluateSpec.parse({"dataset": "odd", **fields}, "test"))
+    return evidence
 
 
 def test_rows_of_the_lake_are_trained_on_as_they_are(home: Path) -> None:
@@ -105,6 +108,7 @@ def run_gate(folder: Path, evaluation: Path, **policy: object) -> list[Check]:
     return gate.run(gate.GateSpec.parse(spec, "test")).checks
 
 
+@pytest.mark.soak
 def test_the_gate_judges_features_of_any_name(folder: Path, evaluation: Path) -> None:
     """Slices are reported here, since there is no champion. Every value has a slice of its own."""
     checks = run_gate(folder, evaluation, slices={"columns": [*CATEGORIES, "2013"][:5], "min_rows": 100})
@@ -118,7 +122,7 @@ def test_the_gate_judges_features_of_any_name(folder: Path, evaluation: Path) ->
         assert text in page, text
 
 
-@pytest.mark.parametrize("name", ["NA", "it's", 'a "b", c'])
+@pytest.mark.parametrize("name", ["NA", *(pytest.param(name, marks=pytest.mark.soak) for name in ("it's", 'a "b", c'))])
 def test_a_leak_in_a_feature_of_any_name_is_found(folder: Path, evaluation: Path, tmp_path: Path, name: str) -> None:
     features = tmp_path / "features"
     for split in ("train", "holdout"):
@@ -150,10 +154,14 @@ def test_profiles_count_every_value_as_itself(folder: Path, evaluation: Path) ->
     ("change", "drifted"),
     [
         ({}, set()),
-        ({"NA": lambda rows: rows["NA"] + 2}, {"NA"}),
+        pytest.param({"NA": lambda rows: rows["NA"] + 2}, {"NA"}, marks=pytest.mark.soak),
         ({"null": lambda rows: rows["null"].replace([None, "nan", "None", "null", "N/A"], "NA")}, {"null"}),
-        ({"N/A": lambda rows: rows["N/A"].where(~rows["N/A"].isin(["NA", "nan", "None", "null"]), None)}, {"N/A"}),
-        ({"運ぶ": lambda rows: rows["運ぶ"].replace("null", "new")}, {"運ぶ"}),
+        pytest.param(
+            {"N/A": lambda rows: rows["N/A"].where(~rows["N/A"].isin(["NA", "nan", "None", "null"]), None)},
+            {"N/A"},
+            marks=pytest.mark.soak,
+        ),
+        pytest.param({"運ぶ": lambda rows: rows["運ぶ"].replace("null", "new")}, {"運ぶ"}, marks=pytest.mark.soak),
     ],
     ids=["none", "number", "other texts become NA", "NA becomes missing", "unseen"],
 )

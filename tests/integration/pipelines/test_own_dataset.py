@@ -104,6 +104,7 @@ def read_measures(column: str) -> set[str]:
     return {row["measure"] for row in rows if row["name"] == column}
 
 
+@pytest.mark.soak
 def test_two_files_are_a_dataset(run_in_project: Callable[..., Any], request: pytest.FixtureRequest) -> None:
     model = name_for_test("own-", request.node.name)
     run_in_project("backfill", "--first", "2013-01-01", "--last", "2013-01-09")
@@ -229,36 +230,53 @@ def test_a_regression_is_trained_judged_served_and_compared_with_its_labels(
     assert quantiles["0.5"].tolist() == rows["score"].tolist()
 
 
-def test_a_misspelt_metric_of_the_gate_is_refused_before_the_training(
-    project: Path, run_in_project: Callable[..., Any], commands: Any
-) -> None:
-    """Both the first stage and the training refuse it; a metric of the dataset's metrics.py is known."""
+PROBLEM = (
+    "error: the gate's policy names the metric 'mea', which models of the task regression do not have. "
+    "They have rmse, mae, median_ae, r2, bias, within_15."
+)
 
-    def write_bound(metric: str) -> None:
-        bounds = {**REGRESSION_POLICY["bounds"], metric: {"at_most": 60.0}}
-        sections = {**PARAMS, "gate": {"policy": {**REGRESSION_POLICY, "bounds": bounds}}}
-        (project / "params.yaml").write_text(yaml.safe_dump(sections))
 
-    def run_refused(step: str) -> str:
+def write_bound(project: Path, metric: str) -> None:
+    """Write parameters whose gate has a bound on a metric."""
+    bounds = {**REGRESSION_POLICY["bounds"], metric: {"at_most": 60.0}}
+    sections = {**PARAMS, "gate": {"policy": {**REGRESSION_POLICY, "bounds": bounds}}}
+    (project / "params.yaml").write_text(yaml.safe_dump(sections))
+
+
+@pytest.fixture
+def run_refused(project: Path, commands: Any) -> Callable[[str], str]:
+    """Return the function that runs a step of a regression with metrics of its own; the step must refuse its input."""
+    (project / "datasets/arrivals/__init__.py").write_text(REGRESSION)
+    (project / "datasets/arrivals/metrics.py").write_text(OWN_METRICS)
+
+    def run(step: str) -> str:
         variables = {"LEEWAY_PROJECT": str(project), "LEEWAY_HOME": str(project / ".leeway")}
         process = commands.run_step(step, env=variables, cwd=project)
         assert (process.code, process.out) == (2, "")
         return str(process.err)
 
-    (project / "datasets/arrivals/__init__.py").write_text(REGRESSION)
-    (project / "datasets/arrivals/metrics.py").write_text(OWN_METRICS)
-    write_bound("mea")
-    problem = "error: the gate's policy names the metric 'mea', which models of the task regression do not have."
-    known_metrics = "They have rmse, mae, median_ae, r2, bias, within_15."
-    error = run_refused("snapshot")
-    assert f"{problem} {known_metrics}" in error
+    return run
+
+
+def test_a_misspelt_metric_of_the_gate_is_refused_by_the_first_stage(
+    project: Path, run_refused: Callable[[str], str]
+) -> None:
+    """A metric of the dataset's metrics.py is known."""
+    write_bound(project, "mea")
+    assert PROBLEM in run_refused("snapshot")
     assert not (project / "data").exists()
-    write_bound("mae")
+
+
+@pytest.mark.soak
+def test_a_misspelt_metric_of_the_gate_is_refused_by_the_training(
+    project: Path, run_in_project: Callable[..., Any], run_refused: Callable[[str], str]
+) -> None:
+    write_bound(project, "mae")
     run_in_project("backfill", "--first", "2013-01-01", "--last", "2013-01-11")
     run_in_project("snapshot")
     run_in_project("preprocess")
-    write_bound("mea")
-    assert f"{problem} {known_metrics}" in run_refused("train")
+    write_bound(project, "mea")
+    assert PROBLEM in run_refused("train")
     assert not (project / "data/model").exists()
 
 
@@ -293,14 +311,11 @@ MULTICLASS_POLICY = {
 }
 
 
-def test_a_multiclass_model_is_trained_judged_served_and_compared_with_its_labels(
-    project: Path, run_in_project: Callable[..., Any], request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The model is promoted, and a second one is then compared with it as champion."""
+def check_judged_multiclass_model(project: Path, run_in_project: Callable[..., Any], model: str) -> str:
+    """Train a multiclass model and check its metrics and its verdict; return its version."""
     (project / "datasets/arrivals/__init__.py").write_text(MULTICLASS)
     (project / "datasets/arrivals/source.py").write_text(CLASS_SOURCE)
     (project / "params.yaml").write_text(yaml.safe_dump({**PARAMS, "gate": {"policy": MULTICLASS_POLICY}}))
-    model = name_for_test("multiclass-", request.node.name)
     run_in_project("backfill", "--first", "2013-01-01", "--last", "2013-01-11")
     run_in_project("snapshot")
     run_in_project("preprocess")
@@ -312,12 +327,28 @@ def test_a_multiclass_model_is_trained_judged_served_and_compared_with_its_label
     assert (project / "data/evaluation/evaluation.png").exists()
     confusion = (project / "data/evaluation/plots/confusion.csv").read_text().splitlines()
     assert (confusion[0], len(confusion)) == ("label,predicted,rows", 10)
-    identity = ("--model", model, "--version", evaluation["version"])
-    verdict = run_in_project("gate", *identity)
+    verdict = run_in_project("gate", "--model", model, "--version", evaluation["version"])
     outcomes = {check["name"]: check["outcome"] for check in verdict["checks"]}
     assert verdict["outcome"] == "passed", verdict["reason"]
     assert outcomes["the packaged model can be loaded where the project's code is not"] == "passed"
     assert outcomes["difference between the scores of the packaged model and of the training"] == "passed"
+    return str(evaluation["version"])
+
+
+def test_a_multiclass_model_is_trained_and_judged(
+    project: Path, run_in_project: Callable[..., Any], request: pytest.FixtureRequest
+) -> None:
+    check_judged_multiclass_model(project, run_in_project, name_for_test("multiclass-", request.node.name))
+
+
+@pytest.mark.soak
+def test_a_multiclass_model_is_judged_served_and_compared_with_its_labels(
+    project: Path, run_in_project: Callable[..., Any], request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The model is promoted, and a second one is then compared with it as champion."""
+    model = name_for_test("multiclass-", request.node.name)
+    version = check_judged_multiclass_model(project, run_in_project, model)
+    identity = ("--model", model, "--version", version)
     run_in_project("promote", *identity, "--verdict", "data/verdict.json")
     for day in ("2013-01-10", "2013-01-11"):
         scored = run_in_project("score", "--partition", day, "--model", model)
@@ -343,7 +374,7 @@ def test_a_multiclass_model_is_trained_judged_served_and_compared_with_its_label
     run_in_project("train", "--hyperparameters", json.dumps({"num_round": 5}))
     second = run_in_project("evaluate", "--model", model)
     verdict = run_in_project("gate", "--model", model, "--version", second["version"])
-    assert verdict["champion"] == evaluation["version"]
+    assert verdict["champion"] == version
     assert "macro_auc against the champion's" in {check["name"] for check in verdict["checks"]}
 
 

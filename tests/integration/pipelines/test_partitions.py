@@ -220,6 +220,7 @@ def test_a_draft_counts_rows_by_the_hour_and_a_lost_hour_is_restored(project: Pa
     assert [path.read_bytes() for path in files] == contents
 
 
+@pytest.mark.soak
 def test_a_window_needs_every_hour(project: Path) -> None:
     """The real weather lacks the first six hours of the year, and one hour of 21 February."""
     publish_hours("2013-01-01T22", "2013-01-02T21")

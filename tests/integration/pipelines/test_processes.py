@@ -61,6 +61,7 @@ def test_a_step_ends_when_its_operator_is_killed(
     until(lambda: not commands.list_members(step))
 
 
+@pytest.mark.soak
 def test_a_step_without_an_operator_outlives_its_parent(
     wait_for_checkpoint: Callable[[], object], commands: Any, until: Callable[..., Any], log: IO[str]
 ) -> None:
@@ -111,6 +112,7 @@ def test_ctrl_c_prints_no_traceback_and_leaves_no_process(
     until(lambda: not commands.list_members(child.pid))
 
 
+@pytest.mark.soak
 def test_sigterm_ends_a_backfill_that_then_resumes(commands: Any, home: Path, until: Callable[..., Any]) -> None:
     child = commands.start(
         sys.executable,

@@ -73,6 +73,7 @@ def find_json(text: str) -> dict[str, object]:
     return {}
 
 
+@pytest.mark.soak
 def test_repro_ends_with_the_verdict_on_a_terminal_and_with_the_result_in_a_file(project: Path) -> None:
     shown = re.sub(r"\x1b\[[0-9;]*m|\r", "", run_in_terminal(project, "repro"))
     lines = [line for line in shown.splitlines() if line.strip()]

@@ -93,6 +93,7 @@ def test_the_better_version_is_found(with_mlflow: str, commands: Any, tmp_path: 
         assert (answer.code, answer.out) == (2, "") and message in answer.err, answer.err
 
 
+@pytest.mark.soak
 def test_multiclass_and_regression_metrics_are_those_of_the_task(home: Path) -> None:
     classes = [{"a": 0.7, "b": 0.3}, {"a": 0.2, "b": 0.8}]
     columns = {

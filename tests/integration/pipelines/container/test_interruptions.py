@@ -154,7 +154,8 @@ def test_kills_and_stops_at_random_moments_change_no_byte(make_job: Callable[[st
     assert different_names == {"params.json"}, "only params.json differs: it has the interval of the checkpoints"
 
 
-@pytest.mark.parametrize("kills", [4, pytest.param(8, marks=pytest.mark.soak)])
+@pytest.mark.soak
+@pytest.mark.parametrize("kills", [8])
 def test_kills_during_timed_checkpoints_change_no_byte(make_job: Callable[[str], Job], kills: int) -> None:
     """The script makes progress, though it keeps one checkpoint and each kill comes within a tenth of a second."""
     uninterrupted_job, job, generator = make_job("uninterrupted"), make_job("interrupted"), random.Random(20)
@@ -195,6 +196,7 @@ def change_task(features: Path, task: str) -> None:
         pq.write_table(table.replace_schema_metadata(metadata), path)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("task", "more_hyperparameters", "metric"),
     [("regression", {"quantiles": [0.1, 0.5, 0.9]}, "quantile"), ("multiclass", {}, "mlogloss")],
@@ -347,7 +349,9 @@ def start_step(commands: Any, trained: SimpleNamespace, home: Path, until: Calla
     return start
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, -signal.SIGTERM), (signal.SIGINT, 130)])
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGTERM, -signal.SIGTERM), pytest.param(signal.SIGINT, 130, marks=pytest.mark.soak)]
+)
 def test_a_stopped_step_lets_the_script_save_a_checkpoint(
     start_step: Callable[[], Any], commands: Any, home: Path, number: int, code: int
 ) -> None:
@@ -362,6 +366,7 @@ def test_a_stopped_step_lets_the_script_save_a_checkpoint(
     assert "stopped; the last checkpoint is saved" in log
 
 
+@pytest.mark.soak
 def test_a_stopped_process_group_saves_a_checkpoint(start_step: Callable[[], Any], commands: Any, home: Path) -> None:
     """Ctrl-C in a terminal sends the signal to the whole group, so the script gets it twice."""
     process = start_step()

@@ -81,6 +81,7 @@ def test_the_run_has_params_environment_and_metrics_of_each_round(
     check_rounds(mlflow_uri, result["training_job"])
 
 
+@pytest.mark.soak
 def test_a_killed_training_resumes_with_its_run(
     features: None, commands: Any, mlflow_uri: str, until: Callable[..., Any], home: Path
 ) -> None:
@@ -102,6 +103,7 @@ def test_an_unreachable_server_gives_one_line_and_the_files_have_all_rounds(
     assert len(read_rounds()) == hyperparameters["num_round"]
 
 
+@pytest.mark.soak
 def test_a_server_that_dies_during_the_training_does_not_stop_it(
     features: None, commands: Any, start_mlflow: Callable[[], Any], until: Callable[..., Any], home: Path
 ) -> None:

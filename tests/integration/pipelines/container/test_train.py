@@ -111,6 +111,7 @@ def uninterrupted(features: Path, tmp_path_factory: pytest.TempPathFactory) -> s
     ).digest
 
 
+@pytest.mark.soak
 def test_an_interrupted_training_ends_with_the_same_model(
     uninterrupted: str, commands: Any, until: Callable[..., Any], home: Path
 ) -> None:
@@ -244,7 +245,7 @@ print("MODULES", [str(getattr(module, "__file__", "")) for module in modules])
 """
 
 
-@pytest.mark.parametrize("missing_file", ["", "pipelines/container/tracking.py"])
+@pytest.mark.parametrize("missing_file", ["", pytest.param("pipelines/container/tracking.py", marks=pytest.mark.soak)])
 def test_the_bundle_is_complete(features: Path, commands: Any, tmp_path: Path, missing_file: str) -> None:
     """The process can import only the bundle's files and the script, and nothing else of the project."""
     bundle, code = ROOT / "pipelines/defaults/bundle.txt", tmp_path / "code"
@@ -277,6 +278,7 @@ def test_the_bundle_is_complete(features: Path, commands: Any, tmp_path: Path, m
     assert (tmp_path / "ml/output/data/rounds.csv").exists()
 
 
+@pytest.mark.soak
 def test_the_number_of_threads_does_not_change_the_model(features: Path, commands: Any) -> None:
     """This holds for this xgboost at this size. xgboost does not promise it: nthread exists to fix the number."""
     digests = set()

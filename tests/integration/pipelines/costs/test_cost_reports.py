@@ -53,7 +53,9 @@ def test_report_by_team_writes_table_csv_and_page(ledgers: list[dict[str, Any]],
     assert len(report["anomalies"]) == 1
 
 
-@pytest.mark.parametrize("option", ["--csv", "--html", "--png"])
+@pytest.mark.parametrize(
+    "option", ["--csv", *(pytest.param(option, marks=pytest.mark.soak) for option in ("--html", "--png"))]
+)
 def test_output_that_cannot_be_written_gives_one_line(
     ledgers: list[dict[str, Any]], tmp_path: Path, option: str
 ) -> None:

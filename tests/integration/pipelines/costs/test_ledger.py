@@ -204,6 +204,7 @@ def test_four_processes_charge_one_job_once(commands: Any, tmp_path: Path) -> No
     assert count_commits() == 1
 
 
+@pytest.mark.soak
 def test_eight_processes_that_charge_different_jobs_lose_none(commands: Any, tmp_path: Path) -> None:
     charge_at_once(commands, tmp_path, [(f"j-{n % 6}", f"r{n}") for n in range(8)])
     assert sorted(row["name"] for row in Ledger.open().read_rows()) == [f"j-{n}" for n in range(6)]
@@ -479,6 +480,7 @@ def test_the_forecast_uses_the_costs_of_past_runs(commands: Any, airflow_home: P
     assert "no past run of nix in the ledger" in run_forecast(commands, "--dag", "nix", "--runs", "2").out
 
 
+@pytest.mark.soak
 def test_the_forecast_counts_days_of_a_dag_that_runs_by_partition(commands: Any, airflow_home: Path) -> None:
     arguments = ("--dag", "flights_ingest", "--from", "2013-02-01", "--to", "2013-02-03", "--json")
     assert json.loads(run_forecast(commands, *arguments, AIRFLOW_HOME=str(airflow_home)).out)["runs"] == 3
@@ -510,6 +512,7 @@ def test_the_forecast_sets_up_no_airflow(commands: Any, tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.soak
 def test_the_forecast_finds_the_airflow_of_the_embedded_stack(commands: Any, airflow_home: Path, home: Path) -> None:
     home.mkdir(exist_ok=True)
     (home / "airflow").symlink_to(airflow_home)
@@ -530,6 +533,7 @@ def test_names_the_missing_options_without_past_runs_and_a_machine(commands: Any
 # MLflow
 
 
+@pytest.mark.soak
 def test_costs_are_tags_of_run_and_version_and_metrics_of_the_run(
     trained: SimpleNamespace,
     with_mlflow: str,

@@ -67,6 +67,7 @@ def use_chance(rows: ibis.Table) -> ibis.Table:
     return flights_features.features(rows).mutate(plane_seats=ibis.random())
 
 
+@pytest.mark.soak
 @pytest.mark.slow
 def test_different_features_of_the_engines_are_found(
     java: None, home: Path, rows: pa.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -94,6 +95,7 @@ for number in range(lines):
 """
 
 
+@pytest.mark.soak
 def test_a_training_that_resumes_after_an_interruption_has_no_problem(
     home: Path, rows: pa.Table, tmp_path: Path
 ) -> None:

@@ -166,6 +166,7 @@ def test_engines_give_identical_features_of_unusual_values(
     assert unusual_rows[30] is None and unusual_rows[31] is None, "rows without a label are not in the features"
 
 
+@pytest.mark.soak
 @pytest.mark.usefixtures("java")
 def test_engines_read_files_from_before_a_column_was_added_or_widened(
     preprocess: Callable[..., Any], home: Path, day_rows: Any

@@ -136,6 +136,7 @@ def test_missing_days_are_ingested_on_request(home: Path) -> None:
     assert pin_window(missing="ingest") == window
 
 
+@pytest.mark.soak
 def test_a_day_that_fails_validation_counts_as_missing(
     home: Path, monkeypatch: pytest.MonkeyPatch, source: Any
 ) -> None:
@@ -282,6 +283,7 @@ def test_shuffled_known_later_columns_change_no_feature(publish: Callable[..., N
     assert read_features_without_label("one") == read_features_without_label("two")
 
 
+@pytest.mark.soak
 @pytest.mark.usefixtures("published_window")
 def test_shuffled_known_later_columns_change_a_leaking_feature(
     publish: Callable[..., None], monkeypatch: pytest.MonkeyPatch

@@ -150,7 +150,13 @@ def test_a_bad_file_creates_no_table(home: Path, write_source: Callable[..., Pat
     assert Lake.open().count_rows_by_day("weather_raw") == {}
 
 
-@pytest.mark.parametrize("moment", MOMENTS)
+@pytest.mark.parametrize(
+    "moment",
+    [
+        *("when the files are written", "after the commit"),
+        *(pytest.param(moment, marks=pytest.mark.soak) for moment in ("when the first rows come", "before the commit")),
+    ],
+)
 def test_a_killed_ingest_leaves_the_old_rows_or_the_new_ones(
     commands: Any, home: Path, write_source: Callable[..., Path], moment: str
 ) -> None:

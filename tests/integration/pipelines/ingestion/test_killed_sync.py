@@ -34,7 +34,7 @@ def read_states() -> list[list[tuple[str, int]]]:
     return [sorted((count["values"], count["counts"]) for count in day_counts) for day_counts in counts]
 
 
-@pytest.mark.parametrize("kills", [5, pytest.param(30, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("kills", [2, pytest.param(30, marks=pytest.mark.soak)])
 def test_a_killed_sync_stages_the_old_rows_of_a_day_or_the_new_ones(kills: int, commands: Any, orders: Any) -> None:
     spec = sync.SyncSpec(dataset="orders", folder=orders.folder)
     options = ("sync", "--dataset", "orders", "--folder", str(orders.folder))

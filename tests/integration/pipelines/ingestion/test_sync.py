@@ -131,7 +131,7 @@ def test_a_watermark_in_the_request_does_not_change_the_stored_one(orders: Any, 
     assert sync_orders(orders, watermark="5").watermark == "5"
 
 
-@pytest.mark.parametrize("writes", [0, 1, 2])
+@pytest.mark.parametrize("writes", [1, *(pytest.param(writes, marks=pytest.mark.soak) for writes in (0, 2))])
 def test_a_killed_first_sync_loses_nothing(orders: Any, home: Path, writes: int) -> None:
     killed_run = orders.sync(preamble=KILLED_SYNC.format(writes=writes))
     assert killed_run.code == -9

@@ -22,7 +22,13 @@ CASES: dict[str, tuple[dict[str, str], int, str]] = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    "case",
+    [
+        *("a dead database", "a malformed address", "a file that is no database"),
+        *(pytest.param(case, marks=pytest.mark.soak) for case in ("a dead S3", "none of these")),
+    ],
+)
 def test_an_error_of_the_catalog_is_one_line(case: str, commands: Any, tmp_path: Path) -> None:
     settings, code, text = CASES[case]
     (tmp_path / "garbage").write_text("no database " * 99)

@@ -233,6 +233,7 @@ def run_together(commands: Any, code: str, number: int) -> None:
         assert child.returncode == 0, err[-2_000:]
 
 
+@pytest.mark.soak
 def test_six_writers_of_different_days_lose_no_rows(commands: Any) -> None:
     run_together(commands, WRITE_DIFFERENT_DAYS, 6)
     lake = Lake.open()

@@ -29,7 +29,9 @@ def list_row_files(home: Path, table: str = "t") -> list[Path]:
     return sorted((home / f"lake/leeway/{table}/data").rglob("*.parquet"))
 
 
-@pytest.mark.parametrize("damage", ["gone", "cut", "other bytes"])
+@pytest.mark.parametrize(
+    "damage", ["gone", *(pytest.param(damage, marks=pytest.mark.soak) for damage in ("cut", "other bytes"))]
+)
 def test_in_s3_a_write_of_equal_rows_replaces_a_lost_file(
     open_s3_lake: Callable[..., Lake], bucket: Any, damage: str
 ) -> None:
@@ -83,7 +85,7 @@ def test_equal_rows_in_other_bytes_are_replaced(home: Path) -> None:
     assert not lake.write_partition("t", D1, create_rows(D1)).changed
 
 
-@pytest.mark.parametrize("damage", ["gone", "cut"])
+@pytest.mark.parametrize("damage", ["gone", pytest.param("cut", marks=pytest.mark.soak)])
 def test_a_backfill_writes_lost_days_again(home: Path, damage: str) -> None:
     from pipelines.steps import backfill
 
@@ -97,6 +99,7 @@ def test_a_backfill_writes_lost_days_again(home: Path, damage: str) -> None:
     assert Lake.open().read_partition("weather", D1).num_rows
 
 
+@pytest.mark.soak
 def test_a_backfill_writes_all_days_again_after_all_files_were_lost(home: Path) -> None:
     """The validation of a day compares it with the published days around it, and these are lost, too."""
     from pipelines.steps import backfill
@@ -109,6 +112,7 @@ def test_a_backfill_writes_all_days_again_after_all_files_were_lost(home: Path) 
     assert backfill.run(spec).skipped == 3
 
 
+@pytest.mark.soak
 def test_a_lost_day_still_counts_against_a_day_that_shrinks(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from pipelines.datasets.weather import source
     from pipelines.errors import ValidationError

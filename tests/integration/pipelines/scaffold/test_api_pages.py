@@ -78,7 +78,7 @@ def serve_pages(orders: pd.DataFrame, form: str) -> Iterator[tuple[str, list[str
     [
         ("header", "LinkHeader()", 60),
         ("next", 'LinkHeader("next")', 60),
-        ("_links.next.href", 'LinkHeader("_links.next.href")', 60),
+        pytest.param("_links.next.href", 'LinkHeader("_links.next.href")', 60, marks=pytest.mark.soak),
         ("none", "LinkHeader()", PAGE_ROWS),
     ],
 )

@@ -67,7 +67,7 @@ def check_style(project: Path) -> None:
         assert style.returncode == 0, style.stdout
 
 
-@pytest.mark.parametrize("kind", ["number", "text"])
+@pytest.mark.parametrize("kind", ["number", pytest.param("text", marks=pytest.mark.soak)])
 def test_no_name_of_a_column_becomes_code(
     kind: str, make: Callable[..., Creation], project: Path, orders: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -83,12 +83,14 @@ def test_poor_trials_are_stopped_early(tmp_path: Path, tune: Callable[..., Tunin
     assert not [path for path in folders.glob("*/checkpoints")], "the checkpoints of ended trials are removed"
 
 
+@pytest.mark.soak
 def test_the_median_stops_a_trial_that_is_worse(tune: Callable[..., TuningResult]) -> None:
     result = tune(fixed={"num_round": 20, "round_s": 0.01}, early_stopping="median", strategy="random", trials=9)
     assert [trial.state for trial in list(result.trials)[:5]] == ["complete"] * 5, "the median needs five trials"
     assert "pruned" in [trial.state for trial in result.trials]
 
 
+@pytest.mark.soak
 def test_without_early_stopping_none_is_stopped(tune: Callable[..., TuningResult]) -> None:
     """This is the negative control."""
     result = tune(fixed={"num_round": 20}, strategy="random", trials=9, parallel=3)
@@ -177,6 +179,7 @@ def test_a_search_that_is_killed_again_and_again_runs_each_trial_once(
         assert list(trial.rounds) == list(range(1, 13)), log
 
 
+@pytest.mark.soak
 def test_a_killed_random_search_proposes_what_one_without_a_kill_does(
     tmp_path: Path, home: Path, commands: Any, tune: Callable[..., TuningResult]
 ) -> None:

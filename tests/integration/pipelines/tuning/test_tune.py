@@ -131,6 +131,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fresh_settings: Cal
     return folder
 
 
+@pytest.mark.soak
 def test_a_winner_is_applied_and_a_training_records_it(
     project: Path, commands: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -229,7 +230,7 @@ def test_a_run_is_not_read_while_mlflow_does_not_answer(
         run(TuneSpec(**{**PLAN, "warm_start": "0" * 32}))
 
 
-@pytest.mark.parametrize("outage", ["all the time", "while a trial is recorded"])
+@pytest.mark.parametrize("outage", [pytest.param("all the time", marks=pytest.mark.soak), "while a trial is recorded"])
 def test_trials_that_ended_without_mlflow_are_recorded_once_it_answers(
     features: Path, mlflow_uri: str, monkeypatch: pytest.MonkeyPatch, fresh_settings: Any, outage: str
 ) -> None:

@@ -45,13 +45,14 @@ def damage_file(path: Path, damage: str) -> None:
     path.chmod(mode)
 
 
+@pytest.mark.parametrize("damages", [["garbage", "a list"], pytest.param([*DAMAGES], marks=pytest.mark.soak)], ids=str)
 def test_a_damaged_dvc_lock_is_replaced_and_nothing_is_computed_again(
-    run: Callable[[str], str], home: Path, tmp_path: Path
+    damages: list[str], run: Callable[[str], str], home: Path, tmp_path: Path
 ) -> None:
     run("one")
     lock = home / "workspaces/one/dvc.lock"
     content = lock.read_bytes()
-    for damage in DAMAGES:
+    for damage in damages:
         damage_file(lock, damage)
         # What a cut leaves may be a valid file.
         assert "workspace one: removed a damaged dvc.lock" in run("one") or damage == "cut", damage
@@ -74,12 +75,15 @@ def test_a_damaged_file_of_the_cache_gives_no_damaged_features(
     assert count_runs(tmp_path) == 2
 
 
+@pytest.mark.parametrize(
+    "damages", [["garbage"], pytest.param(["garbage", "other YAML", "no entry"], marks=pytest.mark.soak)], ids=str
+)
 def test_damaged_entries_of_the_run_cache_are_computed_again(
-    run: Callable[[str], str], home: Path, tmp_path: Path
+    damages: list[str], run: Callable[[str], str], home: Path, tmp_path: Path
 ) -> None:
-    """The last case is what a DVC leaves that is killed before it writes the entry."""
+    """`no entry` is what a DVC leaves that is killed before it writes the entry."""
     run("one")
-    for number, damage in enumerate(("garbage", "other YAML", "no entry"), start=2):
+    for number, damage in enumerate(damages, start=2):
         (entry,) = home.glob("dvc/cache/runs/*/*/*")
         if damage == "no entry":
             entry.unlink()

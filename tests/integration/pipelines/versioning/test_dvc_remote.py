@@ -4,6 +4,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 
@@ -12,6 +13,7 @@ def count_runs(tmp_path: Path) -> int:
     return len((tmp_path / "runs").read_text().split())
 
 
+@pytest.mark.soak
 def test_another_machine_pulls_the_outputs_from_the_remote(start_repro: Any, home: Path, tmp_path: Path) -> None:
     remote = tmp_path / "remote"
     env = {"LEEWAY_DVC_REMOTE": str(remote)}
@@ -27,6 +29,7 @@ def test_another_machine_pulls_the_outputs_from_the_remote(start_repro: Any, hom
     assert len(cache_files) == 4, "only the files of 2013-02-01 must be pulled"
 
 
+@pytest.mark.soak
 def test_without_a_remote_the_stage_runs_again(start_repro: Any, home: Path, tmp_path: Path) -> None:
     assert start_repro("one", "2013-02-01").wait(300) == 0
     shutil.rmtree(home)
@@ -34,6 +37,7 @@ def test_without_a_remote_the_stage_runs_again(start_repro: Any, home: Path, tmp
     assert count_runs(tmp_path) == 2
 
 
+@pytest.mark.soak
 def test_only_complete_entries_of_the_workspace_are_pushed(start_repro: Any, home: Path, tmp_path: Path) -> None:
     remote = tmp_path / "remote"
     assert start_repro("one", "2013-02-01").wait(300) == 0, "this run has no remote"

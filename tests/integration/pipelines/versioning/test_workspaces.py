@@ -153,6 +153,7 @@ def test_a_damaged_workspace_is_created_again(project: Path, damage: str) -> Non
     assert (folder / "dvc.yaml").exists()
 
 
+@pytest.mark.soak
 def test_sixteen_workspaces_can_be_created_at_once(project: Path) -> None:
     head, codes, errors = commit_code(project, "first"), [], []
 

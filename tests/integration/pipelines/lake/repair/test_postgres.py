@@ -32,6 +32,7 @@ def repair() -> list[tuple[str, str]]:
     return [(finding.kind, finding.problem) for finding in restored]
 
 
+@pytest.mark.soak
 def test_a_lake_on_postgresql_is_repaired(
     home: Path, tmp_path: Path, free_port: Callable[[], int], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -62,7 +62,7 @@ def find_file(table: str, kind: str) -> Path:
 
 
 @pytest.mark.parametrize("kind", ["metadata", "manifest list", "manifest"])
-@pytest.mark.parametrize("table", TABLES)
+@pytest.mark.parametrize("table", ["days", *(pytest.param(name, marks=pytest.mark.soak) for name in TABLES[1:])])
 def test_a_lost_file_is_written_again(home: Path, table: str, kind: str) -> None:
     before, path = describe(table), find_file(table, kind)
     path.unlink()
@@ -112,7 +112,7 @@ def leave_lost_race(version: Path, content: Path, uuid: str) -> None:
 FIRST, LAST = "00000000-0000-0000-0000-000000000000", "ffffffff-ffff-ffff-ffff-ffffffffffff"
 
 
-@pytest.mark.parametrize("uuid", [FIRST, LAST])
+@pytest.mark.parametrize("uuid", [pytest.param(FIRST, marks=pytest.mark.soak), LAST])
 def test_a_version_that_lost_a_race_is_not_listed(home: Path, uuid: str) -> None:
     """It expired snapshots while another process appended rows, so all of its files are there."""
     content = find_file("appended", "metadata")
@@ -125,7 +125,7 @@ def test_a_version_that_lost_a_race_is_not_listed(home: Path, uuid: str) -> None
     assert describe("appended") == before
 
 
-@pytest.mark.parametrize("uuid", [FIRST, LAST])
+@pytest.mark.parametrize("uuid", [pytest.param(FIRST, marks=pytest.mark.soak), LAST])
 def test_metadata_are_not_derived_from_a_version_that_lost_a_race(home: Path, uuid: str) -> None:
     before, current = describe("days"), find_file("days", "metadata")
     *_, older, previous, _ = sorted(current.parent.glob("*.metadata.json"))
@@ -139,7 +139,7 @@ def test_metadata_are_not_derived_from_a_version_that_lost_a_race(home: Path, uu
 @pytest.mark.parametrize(
     "kinds", [("metadata", "manifest list"), ("metadata", "manifest"), ("manifest list", "manifest")]
 )
-@pytest.mark.parametrize("damage", ["cut", "other bytes"])
+@pytest.mark.parametrize("damage", ["cut", pytest.param("other bytes", marks=pytest.mark.soak)])
 def test_two_damaged_files_of_a_table_do_not_stop_the_repair_of_others(
     home: Path, kinds: tuple[str, str], damage: str
 ) -> None:
@@ -218,6 +218,7 @@ def test_a_manifest_is_not_written_for_other_rows(home: Path) -> None:
     assert restored == [] and not manifest.exists()
 
 
+@pytest.mark.soak
 def test_a_lost_catalog_and_lost_metadata_are_both_restored(home: Path) -> None:
     before, path = describe("days"), find_file("days", "metadata")
     path.write_bytes(path.read_bytes()[:100])
@@ -227,7 +228,7 @@ def test_a_lost_catalog_and_lost_metadata_are_both_restored(home: Path) -> None:
     assert describe("days") == before
 
 
-@pytest.mark.parametrize("content", [None, bytes(100)])
+@pytest.mark.parametrize("content", [None, pytest.param(bytes(100), marks=pytest.mark.soak)])
 def test_a_lost_catalog_does_not_hide_a_commit_whose_metadata_are_gone(home: Path, content: bytes | None) -> None:
     """Only its manifest list says that there was a commit."""
     catalog, before = home / "lake/catalog.db", {table: describe(table) for table in TABLES}

@@ -141,7 +141,7 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize("table", ["months", "t"])
+@pytest.mark.parametrize("table", ["months", pytest.param("t", marks=pytest.mark.soak)])
 def test_everything_is_restored_from_a_backup(home: Path, tmp_path: Path, table: str) -> None:
     archive, before = back_up(home, tmp_path / "backup.tar"), hash_lake(home)
     loaded = Lake.open().catalog.load_table(f"leeway.{table}")
@@ -318,6 +318,7 @@ for number in range(20):
 """
 
 
+@pytest.mark.soak
 def test_files_in_s3_are_restored(open_s3_lake: Callable[..., Lake], bucket: Any, home: Path) -> None:
     lake = open_s3_lake()
     for value in (0, 1, 0):
