@@ -211,6 +211,7 @@ def find_end(job: dict[str, Any], phase: str) -> float:
     return float(transitions[phase].timestamp())
 
 
+@pytest.mark.soak
 def test_log_of_100_megabytes_needs_little_memory(drydock: Any) -> None:
     initial = peak = read_rss(drydock)
     drydock.create_job("loud", "line = 'x' * 999\nfor n in range(100_000):\n    print(line)\nprint('the end')")
@@ -446,6 +447,7 @@ def repeat_with_longer_outages(attempt: Callable[[float], bool]) -> None:
     assert any(attempt(for_s) for for_s in (2, 8, 32)), "each outage ended too early"
 
 
+@pytest.mark.soak
 def test_job_is_stopped_while_it_downloads(drydock: Any) -> None:
     drydock.put("held/train/a.csv", b"1")
     channels = [drydock.build_channel("train", "s3://bucket/held/train/")]
@@ -495,6 +497,7 @@ def test_job_is_stopped_while_it_uploads(drydock: Any) -> None:
     repeat_with_longer_outages(attempt)
 
 
+@pytest.mark.soak
 def test_interruption_does_not_stop_an_upload(drydock: Any) -> None:
     def attempt(for_s: float) -> bool:
         name = f"too-late-{for_s}"
@@ -654,7 +657,15 @@ FILLED = {
 }
 
 
-@pytest.mark.parametrize("name", FILLED)
+@pytest.mark.parametrize(
+    "name",
+    [
+        "model",
+        "log",
+        pytest.param("model-and-continues", marks=pytest.mark.soak),
+        pytest.param("checkpoints", marks=pytest.mark.soak),
+    ],
+)
 def test_script_that_fills_the_disk_loses_no_earlier_data(disk: Path, run_drydock: Any, name: str) -> None:
     path, code = FILLED[name]
     with run_drydock(disk) as server:
@@ -680,6 +691,7 @@ def test_script_that_fills_the_disk_loses_no_earlier_data(disk: Path, run_drydoc
         assert server.describe_job(name).get("FailureReason") == ended_job.get("FailureReason")
 
 
+@pytest.mark.soak
 def test_job_runs_once_if_the_server_ends_during_its_download(tmp_path: Path, run_drydock: Any) -> None:
     with run_drydock(tmp_path, "--shutdown-grace", "1") as server:
         request = server.build_request("early", "print('ran')")

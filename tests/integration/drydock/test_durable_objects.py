@@ -5,7 +5,6 @@ import hashlib
 import os
 import random
 import socket
-import subprocess
 import sys
 import threading
 import time
@@ -19,6 +18,8 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
+from tests.tools import forking
+
 REPOSITORY = Path(__file__).parents[3]
 TIMEOUT_S = 180.0
 BUCKET, GROUP = "durable-objects", "group"
@@ -27,10 +28,15 @@ PART_BYTES = 1000
 
 
 class Server:
-    """A `python -m drydock` that can be killed and started again on the same data folder."""
+    """A `python -m drydock` that can be killed and started again on the same data folder.
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    Args:
+        folder: Folder of the server.
+        variables: Variables that are added to the environment.
+    """
+
+    def __init__(self, folder: Path, **variables: str) -> None:
+        self.folder, self.variables = folder, variables
         self.start()
 
     def start(self) -> None:
@@ -38,9 +44,9 @@ class Server:
         port = self.folder / "port"
         port.unlink(missing_ok=True)
         command = [sys.executable, "-m", "drydock", "--port", "0", "--data", str(self.folder / "data")]
-        env = {**os.environ, "PYTHONPATH": str(REPOSITORY), "S3_UPLOAD_PART_MIN_SIZE": "1"}
+        env = {**os.environ, "PYTHONPATH": str(REPOSITORY), **self.variables}
         with (self.folder / "log").open("ab") as log:
-            self.process = subprocess.Popen(
+            self.process = forking.Popen(
                 [*command, "--port-file", str(port)], cwd=self.folder, env=env, stdout=log, stderr=log
             )
         deadline = time.monotonic() + TIMEOUT_S
@@ -75,13 +81,29 @@ class Server:
         return next(path for path in (self.folder / "data" / "objects").glob("*/*") if path.stat().st_size == size)
 
 
+@contextlib.contextmanager
+def run_server(folder: Path, **variables: str) -> Iterator[Server]:
+    """Run a server with a bucket during a block."""
+    server = Server(folder, **variables)
+    try:
+        server.s3.create_bucket(Bucket=BUCKET)
+        yield server
+    finally:
+        server.kill()
+
+
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Server]:
     """Start a server with a bucket."""
-    server = Server(tmp_path)
-    server.s3.create_bucket(Bucket=BUCKET)
-    yield server
-    server.kill()
+    with run_server(tmp_path) as server:
+        yield server
+
+
+@pytest.fixture
+def server_of_small_parts(tmp_path: Path) -> Iterator[Server]:
+    """Start a server that takes uploads in small parts. moto reads the variable at its import: no fork is used."""
+    with run_server(tmp_path, S3_UPLOAD_PART_MIN_SIZE="1") as server:
+        yield server
 
 
 def read(s3: Any, key: str, **options: Any) -> bytes | None:
@@ -154,7 +176,8 @@ class Writer(threading.Thread):
 
 
 @pytest.mark.parametrize("kills", [2, pytest.param(5, marks=pytest.mark.soak)])
-def test_every_acknowledged_change_survives_sigkill(server: Server, kills: int) -> None:
+def test_every_acknowledged_change_survives_sigkill(server_of_small_parts: Server, kills: int) -> None:
+    server = server_of_small_parts
     stored: dict[str, bytes | None] = {}
     generator = random.Random(7)
     for turn in range(kills):
@@ -186,7 +209,8 @@ def test_every_acknowledged_change_survives_sigkill(server: Server, kills: int) 
     assert len(list((server.folder / "data" / "objects").glob("*/*"))) == count
 
 
-def test_all_properties_of_an_object_are_restored(server: Server) -> None:
+def test_all_properties_of_an_object_are_restored(server_of_small_parts: Server) -> None:
+    server = server_of_small_parts
     s3 = server.s3
     properties = {
         "Metadata": {"colour": "blue"}, "ContentType": "text/plain", "ContentEncoding": "gzip",
@@ -246,6 +270,7 @@ def test_versions_and_markers_are_restored_in_order(server: Server) -> None:
     assert read(server.s3, "key") == b"3"
 
 
+@pytest.mark.soak
 def test_concurrent_versions_are_all_stored(server: Server) -> None:
     server.s3.put_bucket_versioning(Bucket=BUCKET, VersioningConfiguration={"Status": "Enabled"})
     clients = [server.s3 for _ in range(8)]
@@ -320,7 +345,8 @@ def test_aborted_upload_stores_nothing_and_blocks_no_other_request(server: Serve
     assert read(server.s3, "key") == b"whole"
 
 
-def test_acknowledged_log_events_survive_sigkill(server: Server) -> None:
+@pytest.mark.parametrize("kills", [1, pytest.param(3, marks=pytest.mark.soak)])
+def test_acknowledged_log_events_survive_sigkill(server: Server, kills: int) -> None:
     logs = server.client("logs")
     logs.create_log_group(logGroupName=GROUP)
     counts: dict[str, int] = {f"stream-{number}": 0 for number in range(4)}
@@ -333,7 +359,7 @@ def test_acknowledged_log_events_survive_sigkill(server: Server) -> None:
                 client.put_log_events(logGroupName=GROUP, logStreamName=name, logEvents=events)
                 counts[name] += 50
 
-    for turn in range(3):
+    for turn in range(kills):
         for name in counts if turn == 0 else ():
             logs.create_log_stream(logGroupName=GROUP, logStreamName=name)
         threads = [threading.Thread(target=write, args=(server.client("logs"), name)) for name in counts]

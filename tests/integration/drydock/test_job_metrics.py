@@ -90,7 +90,11 @@ def run_until_stopped(drydock: Any) -> Iterator[Any]:
 
 @pytest.mark.parametrize(
     ("name", "script"),
-    [("burner", BURNING), pytest.param("parent", PARENT, marks=pytest.mark.soak), ("parent-of-many", PARENT_OF_MANY)],
+    [
+        ("burner", BURNING),
+        pytest.param("parent", PARENT, marks=pytest.mark.soak),
+        pytest.param("parent-of-many", PARENT_OF_MANY, marks=pytest.mark.soak),
+    ],
 )
 def test_job_that_burns_one_core_shows_about_100(drydock: Any, run_until_stopped: Any, name: str, script: str) -> None:
     host = run_until_stopped(name, script)
@@ -101,6 +105,7 @@ def test_job_that_burns_one_core_shows_about_100(drydock: Any, run_until_stopped
     assert statistics["Maximum"] < 160, "a core, and the start of Python"
 
 
+@pytest.mark.soak
 def test_idle_job_shows_about_nothing(drydock: Any, run_until_stopped: Any) -> None:
     host = run_until_stopped("idle", SLEEPING)
     wait_for_samples(drydock, host, 3)
@@ -112,7 +117,9 @@ def test_idle_job_shows_about_nothing(drydock: Any, run_until_stopped: Any) -> N
     assert read(drydock, host, "GPUUtilization") == read(drydock, host, "GPUMemoryUtilization") == {}
 
 
-@pytest.mark.parametrize(("name", "script"), [("holder", HOLDING), ("sharer", SHARING)])
+@pytest.mark.parametrize(
+    ("name", "script"), [("holder", HOLDING), pytest.param("sharer", SHARING, marks=pytest.mark.soak)]
+)
 def test_memory_is_in_percent_of_the_instances(drydock: Any, run_until_stopped: Any, name: str, script: str) -> None:
     host = run_until_stopped(name, script)
     drydock.wait_for_line(name, "held")
@@ -124,6 +131,7 @@ def test_memory_is_in_percent_of_the_instances(drydock: Any, run_until_stopped: 
     assert drydock.wait_until("the memory", find) < 100 * 0.6 / 8, "400 MiB of 8 GiB, however many processes share them"
 
 
+@pytest.mark.soak
 def test_disk_is_in_percent_of_the_volume(drydock: Any, run_until_stopped: Any) -> None:
     resources = {"InstanceType": "ml.m5.large", "InstanceCount": 1, "VolumeSizeInGB": 1}
     host = run_until_stopped("writer", WRITING, ResourceConfig=resources)
@@ -169,6 +177,7 @@ def test_unknown_job_has_no_metrics(drydock: Any, run_until_stopped: Any) -> Non
     assert listed["Metrics"] == []
 
 
+@pytest.mark.soak
 def test_killed_job_keeps_its_metrics_and_gets_no_more(drydock: Any) -> None:
     job = drydock.run_job("killed", KILLED)
     assert job["TrainingJobStatus"] == "Failed"
@@ -208,6 +217,7 @@ def test_processing_and_transform_jobs_have_their_own_namespaces(drydock: Any, t
     (tmp_path / "release").touch()
 
 
+@pytest.mark.soak
 def test_metrics_survive_a_kill_of_the_server_and_go_on_when_the_job_resumes(tmp_path: Path, run_drydock: Any) -> None:
     host = "spot/algo-1"
     with run_drydock(tmp_path, *OPTIONS) as server:

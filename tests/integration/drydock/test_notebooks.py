@@ -115,6 +115,7 @@ def test_cpu_is_0_until_a_request_simulates_use(drydock: Any) -> None:
     assert drydock.send_refused_command("use", notebook="absent") == (404, "no notebook absent is InService")
 
 
+@pytest.mark.soak
 def test_an_app_has_states_and_the_time_of_its_last_use(drydock: Any) -> None:
     sagemaker = drydock.client("sagemaker")
     arn = sagemaker.create_app(**APP, ResourceSpec={"InstanceType": "ml.t3.medium"})["AppArn"]

@@ -22,6 +22,7 @@ from pipelines.scoring import batch
 from pipelines.serving.captured_requests import Capture, read_requests
 from pipelines.window import Days
 
+pytestmark = pytest.mark.soak
 FEATURES = {"distance": "number", "origin": "category"}
 ROLE = "arn:aws:iam::123456789012:role/drydock"
 ROWS = 500
@@ -144,8 +145,8 @@ def check_bad_requests(drydock: Any, endpoint: str) -> None:
     ("task", "quantiles", "names"),
     [
         ("multiclass", [], ["early", "late", "on"]),
-        pytest.param("regression", [0.1, 0.5, 0.9], ["0.1", "0.5", "0.9"], marks=pytest.mark.soak),
-        pytest.param("regression", [], [], marks=pytest.mark.soak),
+        ("regression", [0.1, 0.5, 0.9], ["0.1", "0.5", "0.9"]),
+        ("regression", [], []),
     ],
     ids=["multiclass", "quantiles", "regression"],
 )

@@ -126,6 +126,7 @@ time.sleep(600)
 """
 
 
+@pytest.mark.soak
 def test_killed_server_loses_no_line_of_a_long_log(tmp_path: Path, run_drydock: Any) -> None:
     printed = tmp_path / "printed"
     with run_drydock(tmp_path, *OPTIONS) as server:
@@ -194,6 +195,7 @@ def test_job_whose_script_ended_without_a_server_is_completed(tmp_path: Path, ru
         assert lost_job["FailureReason"].startswith("InternalServerError: drydock ended while the job ran")
 
 
+@pytest.mark.soak
 def test_waiting_and_stopping_jobs_are_recovered(tmp_path: Path, run_drydock: Any) -> None:
     ignores_sigterm = """
 import os, pathlib, signal, time
@@ -219,6 +221,7 @@ time.sleep(600)
         assert {tag["Key"] for tag in tags} == {"a", "b"}
 
 
+@pytest.mark.soak
 def test_a_checkpoint_that_is_written_in_place_is_never_restored_in_part(tmp_path: Path, run_drydock: Any) -> None:
     names = [f"rewriter-{number}" for number in range(4)]
     keys = [f"checkpoints/{name}/state.json" for name in names]
@@ -256,6 +259,7 @@ def test_server_after_a_shutdown_resumes_spot_jobs(tmp_path: Path, run_drydock: 
         assert "shut down" in server.describe_job("plain")["FailureReason"]
 
 
+@pytest.mark.soak
 def test_each_of_many_concurrent_jobs_runs_once(tmp_path: Path, run_drydock: Any) -> None:
     runs = tmp_path / "runs"
     names = [f"job-{number:03d}" for number in range(60)]
@@ -272,7 +276,8 @@ def test_each_of_many_concurrent_jobs_runs_once(tmp_path: Path, run_drydock: Any
     assert sorted(runs.read_text().split()) == names
 
 
-@pytest.mark.parametrize("kills", [2, pytest.param(6, marks=pytest.mark.soak)])
+@pytest.mark.soak
+@pytest.mark.parametrize("kills", [2, 6])
 def test_after_repeated_kills_every_job_ends_and_every_object_is_complete(
     tmp_path: Path, run_drydock: Any, kills: int
 ) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.tools import forking
 from tests.tools.processes import is_alive
 
 SLEEPER = """
@@ -29,10 +30,11 @@ while not pathlib.Path(os.environ["SAGEMAKER_BASE_DIR"], "go").exists():
 """
 
 
-def run_program(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    """Run `python -m drydock` to its end."""
+def run_program(*arguments: str, cwd: Path, is_real: bool = False) -> subprocess.CompletedProcess[str]:
+    """Run `python -m drydock` to its end; with `is_real`, in a new Python process that is not forked."""
+    run: Any = subprocess.run if is_real else forking.run
     env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
-    return subprocess.run(
+    result: subprocess.CompletedProcess[str] = run(
         [sys.executable, "-m", "drydock", *arguments],
         cwd=cwd,
         env=env,
@@ -41,10 +43,11 @@ def run_program(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
         check=False,
         timeout=180,
     )
+    return result
 
 
 def test_help_names_the_options(tmp_path: Path) -> None:
-    result = run_program("--help", cwd=tmp_path)
+    result = run_program("--help", cwd=tmp_path, is_real=True)
     assert result.returncode == 0
     assert "--port-file" in result.stdout and "--data" in result.stdout
 

@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
+from tests.tools import forking
+
 # Writes a numbered checkpoint each 50 ms, and ends at GOAL or on SIGTERM. A run that started at 0 waits at HOLD for an
 # interruption, which can come late on a loaded machine.
 COUNTER = """
@@ -164,6 +166,7 @@ LIMITS_S = (3, 9, 27)
 """Limits to try in turn: on a slow machine a job may reach a short limit before the test interrupts it."""
 
 
+@pytest.mark.soak
 def test_max_runtime_excludes_the_wait_for_capacity(drydock: Any) -> None:
     for limit_s in LIMITS_S:
         limits = {"MaxRuntimeInSeconds": limit_s, "MaxWaitTimeInSeconds": 600}
@@ -175,6 +178,7 @@ def test_max_runtime_excludes_the_wait_for_capacity(drydock: Any) -> None:
     assert limit_s <= job["TrainingTimeInSeconds"] <= total.total_seconds() - waited_s + 1
 
 
+@pytest.mark.soak
 def test_max_wait_includes_the_wait_for_capacity(drydock: Any) -> None:
     for limit_s in LIMITS_S:
         limits = {"MaxRuntimeInSeconds": limit_s, "MaxWaitTimeInSeconds": limit_s}
@@ -252,7 +256,7 @@ def test_invalid_configuration_is_refused(tmp_path: Path, text: str, message: st
         "--data",
         str(tmp_path / "d"),
     ]
-    result = subprocess.run(command, cwd=tmp_path, env=build_env(), capture_output=True, text=True, check=False)
+    result = forking.run(command, cwd=tmp_path, env=build_env(), capture_output=True, text=True, check=False)
     assert result.returncode == 2
     assert message in " ".join(result.stderr.replace("│", " ").split()) and "Traceback" not in result.stderr
 
@@ -265,7 +269,7 @@ def build_env() -> dict[str, str]:
 def test_commands_of_the_api_are_commands_of_the_program(drydock: Any) -> None:
     def run_command(*arguments: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "drydock", *arguments, "--url", drydock.url]
-        return subprocess.run(command, env=build_env(), capture_output=True, text=True, check=False)
+        return forking.run(command, env=build_env(), capture_output=True, text=True, check=False)
 
     drydock.create_job("by-command", COUNTER, Environment={"GOAL": FOREVER}, **drydock.build_spot_fields("by-command"))
     drydock.wait_for_line("by-command", "from")

@@ -3,7 +3,6 @@
 import datetime as dt
 import os
 import signal
-import subprocess
 import sys
 import urllib.error
 import urllib.parse
@@ -13,6 +12,8 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
+
+from tests.tools import forking
 
 BEGIN = dt.datetime(2026, 3, 2, tzinfo=dt.UTC)
 HOUR = dt.timedelta(hours=1)
@@ -131,10 +132,10 @@ def test_command_sets_the_prices_of_a_file(drydock: Any, tmp_path: Path) -> None
     file = tmp_path / "prices.csv"
     file.write_text("2026-03-02T01:00:00+00:00,0.25\n\n2026-03-02T02:00:00,0.5\n")
     command = [sys.executable, "-m", "drydock", "spot-prices", str(file), "--instance-type", "c5.4xlarge"]
-    subprocess.run([*command, "--url", drydock.url], check=True, capture_output=True)
+    forking.run([*command, "--url", drydock.url], check=True, capture_output=True)
     assert [price for _, price, _ in list_prices(drydock, "c5.4xlarge")] == [0.5, 0.25]
     file.write_text("time,price\n")
-    result = subprocess.run([*command, "--url", drydock.url], check=False, capture_output=True, text=True)
+    result = forking.run([*command, "--url", drydock.url], check=False, capture_output=True, text=True)
     assert (result.returncode, result.stderr.count("\n")) == (2, 1)
     assert "Each line must have a time and a price" in result.stderr
 

@@ -7,9 +7,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 CLIENTS, JOBS, SIZE = 5, 3, 3
 
 
+@pytest.mark.soak
 def test_fleet_of_clients_never_has_more_instances_than_the_environment(queues: Any) -> None:
     queue = queues.create_fair("fleet", SIZE)
     barrier = threading.Barrier(CLIENTS)

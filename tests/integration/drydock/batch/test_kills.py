@@ -6,8 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 OPTIONS = ("--cores", "8", "--memory-gib", "100", "--stop-grace", "1", "--shutdown-grace", "1")
-COUNT, KILLS = 8, 3
+COUNT = 8
 
 
 def _kill(server: Any, folder: Path) -> None:
@@ -24,12 +26,13 @@ def _wait_for_jobs(queues: Any, ids: list[str], count: int) -> None:
     queues.server.wait_until(f"{count} jobs", has_enough)
 
 
+@pytest.mark.parametrize("kills", [1, pytest.param(3, marks=pytest.mark.soak)])
 def test_killed_servers_run_each_job_once(
-    tmp_path: Path, run_drydock: Any, create_queues: Callable[[Any], Any]
+    tmp_path: Path, run_drydock: Any, create_queues: Callable[[Any], Any], kills: int
 ) -> None:
     generator = random.Random(5)
     ids: list[str] = []
-    for kill in range(KILLS + 1):
+    for kill in range(kills + 1):
         with run_drydock(tmp_path, *OPTIONS) as server:
             queues = create_queues(server)
             if not kill:
@@ -41,7 +44,7 @@ def test_killed_servers_run_each_job_once(
                     payload = queues.build_payload(name, **fields)
                     share = "AB"[number % 2]
                     ids.append(queues.submit("queue", name, payload=payload, shareIdentifier=share))
-            if kill == KILLS:
+            if kill == kills:
                 jobs = [queues.wait_for_end(job_id) for job_id in ids]
                 training_jobs = server.client("sagemaker").list_training_jobs(MaxResults=100)["TrainingJobSummaries"]
                 continue

@@ -5,6 +5,7 @@ The connection's extra names the server, as a user would configure it. A comment
 """
 
 import json
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +16,7 @@ import pytest
 
 from tests.tools import forking
 
-DAG = """
+TASKS = """
 import copy, json, pathlib
 from airflow.providers.amazon.aws.operators.sagemaker import (
     SageMakerEndpointOperator, SageMakerProcessingOperator, SageMakerTrainingOperator, SageMakerTransformOperator
@@ -43,8 +44,8 @@ def transform(name, job, **options):
     config["Model"]["ModelName"] = config["Transform"]["ModelName"] = config["Transform"]["TransformJobName"] = job
     return SageMakerTransformOperator(task_id=job, config=config, check_interval=1, **options)
 
-def deploy(task_id, version, **options):
-    config = {"Endpoint": {"EndpointName": "deployed", "EndpointConfigName": version}}
+def deploy(task_id, version, endpoint="deployed", **options):
+    config = {"Endpoint": {"EndpointName": endpoint, "EndpointConfigName": version}}
     variant = {"VariantName": "main", "ModelName": version, "InstanceType": "ml.m5.large", "InitialInstanceCount": "1"}
     config["Model"] = {**copy.deepcopy(requests["transform"]["upper"]["Model"]), "ModelName": version}
     config["EndpointConfig"] = {"EndpointConfigName": version, "ProductionVariants": [variant]}
@@ -53,7 +54,10 @@ def deploy(task_id, version, **options):
 
 def sense(task_id, job, **options):
     return SageMakerTrainingSensor(task_id=task_id, job_name=job, poke_interval=1, **options)
-
+"""
+DAG = (
+    TASKS
+    + """
 # The tasks run one after the other, also after a failure.
 with DAG("stock", schedule=None, default_args={"trigger_rule": "all_done"}) as dag:
     tasks = []
@@ -76,6 +80,21 @@ with DAG("stock", schedule=None, default_args={"trigger_rule": "all_done"}) as d
     ]
     chain(*tasks)
 """
+)
+SHORT_DAG = (
+    TASKS
+    + """
+with DAG("short", schedule=None, default_args={"trigger_rule": "all_done"}) as dag:
+    chain(
+        train("fine", "short-fine", deferrable=True),
+        train("broken", "short-broken", print_log=False),
+        process("reports", "short-reports", deferrable=True),
+        transform("upper", "short-upper"),
+        sense("short-sensor", "short-fine"),
+        deploy("short-created", "short-version", "short-deployed"),
+    )
+"""
+)
 BOTH_KINDS = pytest.mark.parametrize("kind", ["waiting", "deferred"])
 
 
@@ -100,9 +119,13 @@ def build_transform(drydock: Any, name: str, expression: str) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def env(make_airflow_env: Callable[[str, str], dict[str, str]]) -> dict[str, str]:
-    """Return the environment of an Airflow with a connection to the server."""
-    return make_airflow_env("stock", DAG)
+def env(
+    make_airflow_env: Callable[[str, str], dict[str, str]], put_airflow_database: Callable[[Path], None]
+) -> dict[str, str]:
+    """Return the environment of an Airflow with a database and a connection to the server."""
+    env = make_airflow_env("stock", DAG)
+    put_airflow_database(Path(env["AIRFLOW_HOME"]))
+    return env
 
 
 @pytest.fixture(scope="module")
@@ -115,7 +138,6 @@ def run(
     waits_for_interruption: Any,
     build_processing: Any,
     programs: Any,
-    put_airflow_database: Any,
     airflow_program: str,
 ) -> SimpleNamespace:
     """Run the DAG; return the states of its tasks, their XComs, and the log."""
@@ -140,7 +162,6 @@ def run(
     requests = {"training": training, "processing": {"reports": reports, "fails": fails}, "transform": transform}
     (folder / "requests.json").write_text(json.dumps(requests))
     full_env = {**aws, **env}
-    put_airflow_database(Path(env["AIRFLOW_HOME"]))
     command = [sys.executable, "-c", airflow_program, str(folder), "stock"]
     with (folder / "log").open("w") as log:
         process = forking.Popen(command, env=full_env, stdout=log, stderr=log, cwd=folder)
@@ -160,6 +181,53 @@ def run(
     return SimpleNamespace(log=log_text, **json.loads(log_text.splitlines()[-1]))
 
 
+def test_each_operator_and_sensor_runs(
+    drydock: Any,
+    aws: Any,
+    make_airflow_env: Any,
+    scripts: Any,
+    build_processing: Any,
+    programs: Any,
+    put_airflow_database: Any,
+    airflow_program: str,
+) -> None:
+    """One task of each kind, most of them deferred. All others are in `run`."""
+    env = make_airflow_env("short", SHORT_DAG)
+    folder = Path(env["AIRFLOW__CORE__DAGS_FOLDER"])
+    training = {
+        "fine": drydock.build_request("short-x", scripts["counter"]),
+        "broken": drydock.build_request("short-y", scripts["fails"]),
+    }
+    processing = {"reports": build_processing(drydock, "short-reports", programs["reports"])}
+    requests = {
+        "training": training,
+        "processing": processing,
+        "transform": {"upper": build_transform(drydock, "short", "body.upper()")},
+    }
+    (folder / "requests.json").write_text(json.dumps(requests))
+    put_airflow_database(Path(env["AIRFLOW_HOME"]))
+    command = [sys.executable, "-c", airflow_program, str(folder), "short"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    result = forking.run(command, env={**aws, **env}, cwd=folder, text=True, timeout=300, **pipes)
+    assert result.returncode == 0, result.stdout[-4000:]
+    run = json.loads(result.stdout.splitlines()[-1])
+    good = ("short-fine", "short-reports", "short-upper", "short-sensor", "short-created")
+    assert run["states"] == {**dict.fromkeys(good, "success"), "short-broken": "failed"}, result.stdout[-4000:]
+    xcoms = run["xcoms"]
+    job = xcoms["short-fine"]["Training"]
+    assert job["TrainingJobStatus"] == "Completed"
+    assert drydock.read_archive(job["ModelArtifacts"]["S3ModelArtifacts"]) == {"count": b"30"}
+    assert "short-broken" not in xcoms and "ExitCode 7" in result.stdout
+    # The provider reads this with a client without the connection's endpoint. AWS_ENDPOINT_URL names it.
+    assert xcoms["short-reports"]["OutputFiles"] == {"report": {"rows": 3}}
+    assert xcoms["short-upper"]["Transform"]["TransformJobStatus"] == "Completed"
+    assert drydock.get("s3://bucket/transform/short/out/a.txt.out") == b"TEXT"
+    assert "loss=0.25;" in result.stdout and "Billable seconds:" in result.stdout
+    response = drydock.client("sagemaker-runtime").invoke_endpoint(EndpointName="short-deployed", Body=b"text")
+    assert response["Body"].read() == b"TEXT"
+
+
+@pytest.mark.soak
 @BOTH_KINDS
 def test_training_succeeds(run: SimpleNamespace, drydock: Any, kind: str) -> None:
     assert run.states[f"fine-{kind}"] == "success"
@@ -168,12 +236,14 @@ def test_training_succeeds(run: SimpleNamespace, drydock: Any, kind: str) -> Non
     assert drydock.read_archive(job["ModelArtifacts"]["S3ModelArtifacts"]) == {"count": b"30"}
 
 
+@pytest.mark.soak
 @BOTH_KINDS
 def test_failed_training_fails_its_task(run: SimpleNamespace, kind: str) -> None:
     assert run.states[f"broken-{kind}"] == "failed" and f"broken-{kind}" not in run.xcoms
     assert "ExitCode 7" in run.log and "the script fails" in run.log
 
 
+@pytest.mark.soak
 @BOTH_KINDS
 def test_interrupted_training_resumes(run: SimpleNamespace, drydock: Any, kind: str) -> None:
     assert run.states[f"spot-{kind}"] == "success"
@@ -182,11 +252,13 @@ def test_interrupted_training_resumes(run: SimpleNamespace, drydock: Any, kind: 
     assert drydock.read_archive(job["ModelArtifacts"]["S3ModelArtifacts"]) == {"count": b"60"}
 
 
+@pytest.mark.soak
 def test_stopped_training_is_a_success_if_polled_and_a_failure_if_deferred(run: SimpleNamespace) -> None:
     assert run.xcoms["stopped-waiting"]["Training"]["TrainingJobStatus"] == "Stopped"
     assert run.states["stopped-deferred"] == "failed" and "stopped-deferred" not in run.xcoms
 
 
+@pytest.mark.soak
 @BOTH_KINDS
 def test_processing_returns_its_report(run: SimpleNamespace, kind: str) -> None:
     assert run.states[f"reports-{kind}"] == "success"
@@ -197,6 +269,7 @@ def test_processing_returns_its_report(run: SimpleNamespace, kind: str) -> None:
     assert run.states[f"fails-{kind}"] == "failed" and f"fails-{kind}" not in run.xcoms
 
 
+@pytest.mark.soak
 @BOTH_KINDS
 def test_transform_returns_job_and_model(run: SimpleNamespace, drydock: Any, kind: str) -> None:
     assert run.states[f"upper-{kind}"] == "success"
@@ -206,12 +279,14 @@ def test_transform_returns_job_and_model(run: SimpleNamespace, drydock: Any, kin
     assert run.states[f"broken-model-{kind}"] == "failed" and f"broken-model-{kind}" not in run.xcoms
 
 
+@pytest.mark.soak
 def test_sensor_succeeds_fails_and_reads_the_log(run: SimpleNamespace) -> None:
     assert run.states["sensor_polls"] == run.states["sensor_reads"] == "success"
     assert "loss=0.25;" in run.log and "Billable seconds:" in run.log
     assert run.states["sensor_broken"] == run.states["sensor_unknown"] == "failed"
 
 
+@pytest.mark.soak
 def test_endpoint_is_created_updated_and_serves(run: SimpleNamespace, drydock: Any) -> None:
     assert [run.states[task] for task in ("created", "updated", "endpoint_serves")] == ["success"] * 3
     endpoint = drydock.client("sagemaker").describe_endpoint(EndpointName="deployed")

@@ -12,6 +12,7 @@ import pytest
 
 from tests.tools import forking
 
+pytestmark = pytest.mark.soak
 DAG = """
 import copy, json, pathlib
 from airflow.providers.amazon.aws.operators.sagemaker import SageMakerTuningOperator

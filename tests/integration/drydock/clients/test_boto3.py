@@ -83,6 +83,7 @@ def test_stop_ends_the_waiter_and_cannot_be_repeated(
         sagemaker.stop_training_job(TrainingJobName="stopped")
 
 
+@pytest.mark.soak
 def test_interruption_does_not_end_the_waiter(
     drydock: Any, sagemaker: Any, wait: Any, scripts: dict[str, str], waits_for_interruption: dict[str, str]
 ) -> None:

@@ -116,6 +116,7 @@ def test_waiter_and_description_report_a_failure(
     assert job["TrainingJobStatus"] == "Failed" and "the script fails" in job["FailureReason"]
 
 
+@pytest.mark.soak
 def test_job_is_stopped_once(
     cli: Any, create_job: Any, drydock: Any, scripts: dict[str, str], endless: dict[str, str]
 ) -> None:
@@ -129,6 +130,7 @@ def test_job_is_stopped_once(
     )
 
 
+@pytest.mark.soak
 def test_interrupted_job_completes(
     cli: Any, create_job: Any, drydock: Any, scripts: dict[str, str], waits_for_interruption: dict[str, str]
 ) -> None:
@@ -157,6 +159,7 @@ def test_errors_are_reported(cli: Any, create_job: Any, drydock: Any) -> None:
     )
 
 
+@pytest.mark.soak
 def test_endpoint_is_created_awaited_invoked_and_deleted(cli: Any, drydock: Any, tmp_path: Path) -> None:
     code = "def model_fn(folder): pass\ndef transform_fn(model, body, content_type, accept): return body.upper()\n"
     uri = drydock.put("models/cli.tar.gz", drydock.pack_archive({"code/inference.py": code}))
@@ -175,6 +178,7 @@ def test_endpoint_is_created_awaited_invoked_and_deleted(cli: Any, drydock: Any,
     cli("sagemaker", "wait", "endpoint-deleted", "--endpoint-name", "e")
 
 
+@pytest.mark.soak
 def test_processing_jobs_are_created_and_awaited(
     cli: Any, drydock: Any, build_processing: Any, programs: dict[str, str], tmp_path: Path
 ) -> None:

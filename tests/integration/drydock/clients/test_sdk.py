@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-CLIENT = """
+HEAD = """
 import concurrent.futures, json, logging, sys
 from sagemaker.core.helper.session_helper import Session
 from sagemaker.core.processing import ProcessingS3Input, ScriptProcessor
@@ -57,7 +57,17 @@ def wait_for(job):
     job.refresh()
     states = [transition.status for transition in job.secondary_status_transitions]
     return {"name": job.training_job_name, "status": job.training_job_status, "states": states, "error": error}
-
+"""
+FINE = """
+fine = make_trainer("fine", "train.py", hyperparameters={"depth": 3, "words": "two words"})
+fine.train(input_data_config=[InputData(channel_name="train", data_source=settings["rows"])], wait=True, logs=True)
+job = fine._latest_training_job
+results["fine"] = {**wait_for(job), "model": job.model_artifacts.s3_model_artifacts}
+"""
+PRINT = """
+print("\\n" + json.dumps(results), flush=True)
+"""
+PROCESSORS = """
 def make_processor(code, name):
     processor = ScriptProcessor(
         role=settings["role"], image_uri="image", command=["python3"], instance_count=1, instance_type="ml.m5.large",
@@ -73,11 +83,8 @@ def make_processor(code, name):
 threads = concurrent.futures.ThreadPoolExecutor()
 breaks = threads.submit(make_processor(settings["fails"], "breaks"))
 reports = threads.submit(make_processor(settings["reports"], "reports"))
-fine = make_trainer("fine", "train.py", hyperparameters={"depth": 3, "words": "two words"})
-fine.train(input_data_config=[InputData(channel_name="train", data_source=settings["rows"])], wait=True, logs=True)
-job = fine._latest_training_job
-results["fine"] = {**wait_for(job), "model": job.model_artifacts.s3_model_artifacts}
-
+"""
+OTHERS = """
 jobs = {
     "spot": start("spot", "count.py", spot=True, environment=settings["waits_for_interruption"]),
     "stopped": start("stopped", "count.py", environment={"GOAL": "1000000"}),
@@ -102,8 +109,9 @@ try:
 except Exception as failure:
     results["breaks"] = str(failure)
 reports.result()
-print("\\n" + json.dumps(results), flush=True)
 """
+SHORT_CLIENT = HEAD + FINE + PRINT
+CLIENT = HEAD + PROCESSORS + FINE + OTHERS + PRINT
 BUILDER_CLIENT = """
 import json, pathlib, sys
 from sagemaker.core.helper.session_helper import Session
@@ -182,11 +190,16 @@ def kill_at_end(process: "subprocess.Popen[str]") -> Iterator["subprocess.Popen[
         process.wait()
 
 
+def skip_without_opt_ml(drydock: Any) -> None:
+    """Skip the test where /opt/ml cannot be mounted."""
+    if not drydock.get_health()["opt_ml"]:
+        pytest.skip("the process executor cannot mount /opt/ml on this machine, which the SDK's drivers need")
+
+
 @pytest.fixture(scope="module")
 def run(drydock: Any, start_python: Callable[..., Any], settings: dict[str, Any]) -> SimpleNamespace:
     """Run the client; return the results of its jobs, and its output."""
-    if not drydock.get_health()["opt_ml"]:
-        pytest.skip("the process executor cannot mount /opt/ml on this machine, which the SDK's drivers need")
+    skip_without_opt_ml(drydock)
     lines = []
     # drydock's IAM is moto's, which cannot simulate a role's policies: the SDK must not check the role.
     env = {"SAGEMAKER_VALIDATE_ROLE": "false", "SAGEMAKER_USER_CONFIG_OVERRIDE": settings["config"]}
@@ -206,34 +219,58 @@ def run(drydock: Any, start_python: Callable[..., Any], settings: dict[str, Any]
     return SimpleNamespace(log="".join(lines), **json.loads(lines[-1]))
 
 
+def test_model_trainer_runs_a_job_by_its_driver(
+    drydock: Any, start_python: Callable[..., Any], settings: dict[str, Any]
+) -> None:
+    """One job, with its log. The other jobs of the SDK are in `run`."""
+    skip_without_opt_ml(drydock)
+    env = {"SAGEMAKER_VALIDATE_ROLE": "false", "SAGEMAKER_USER_CONFIG_OVERRIDE": settings["config"]}
+    with kill_at_end(start_python(SHORT_CLIENT, settings, **env)) as client:
+        log, _ = client.communicate()
+    assert client.returncode == 0, log[-4_000:]
+    check_fine_job(drydock, json.loads(log.splitlines()[-1])["fine"], log)
+    assert "will collect telemetry" not in log
+
+
+@pytest.mark.soak
 def test_training_job_runs_by_the_drivers_and_shows_its_log(run: SimpleNamespace, drydock: Any) -> None:
-    assert run.fine["status"] == "Completed" and run.fine["error"] == ""
-    assert drydock.read_archive(run.fine["model"]) == {"model": b"1,2"}
-    output = " ".join(run.log.split())
+    check_fine_job(drydock, run.fine, run.log)
+
+
+def check_fine_job(drydock: Any, fine: dict[str, Any], log: str) -> None:
+    """Check the result of the job `fine`, its model, and that the client has shown its log."""
+    assert fine["status"] == "Completed" and fine["error"] == ""
+    assert drydock.read_archive(fine["model"]) == {"model": b"1,2"}
+    output = " ".join(log.split())
     assert 'trained on 1,2 with {"depth": 3, "words": "two words"}' in output
     assert "Running Basic Script driver" in output and "Training Container Execution Completed" in output
 
 
+@pytest.mark.soak
 def test_failure_is_an_error_of_the_sdk(run: SimpleNamespace) -> None:
     assert run.broken["status"] == "Failed" and run.broken["error"].startswith("FailedStatusError")
     assert "script fails" in run.broken["error"] or "exit code" in run.broken["error"].lower()
 
 
+@pytest.mark.soak
 def test_stopped_job_has_uploaded_its_model(run: SimpleNamespace) -> None:
     assert run.stopped["status"] == "Stopped" and run.stopped["states"][-2:] == ["Uploading", "Stopped"]
 
 
+@pytest.mark.soak
 def test_interrupted_job_resumes(run: SimpleNamespace, drydock: Any) -> None:
     assert run.spot["status"] == "Completed" and run.spot["states"].count("Interrupted") == 1
     starts = [line for line in drydock.read_full_log(run.spot["name"]) if line.startswith("from")]
     assert len(starts) == 2 and starts[0] == "from 0" and starts[1] != "from 0"
 
 
+@pytest.mark.soak
 def test_errors_of_requests_are_shown(run: SimpleNamespace) -> None:
     assert "No S3 objects found" in run.unknown
     assert "It must be above or equal to MaxRuntimeInSeconds" in run.wrong_limits
 
 
+@pytest.mark.soak
 def test_processing_jobs_upload_outputs_and_report_failures(run: SimpleNamespace, drydock: Any) -> None:
     assert drydock.get("s3://bucket/reports/out/report.json") == b'{"rows": 3}' and "reported" in run.log
     # The SDK (3.27.0) raises, but not its own exception: it looks for that in the wrong module.
@@ -245,6 +282,7 @@ def test_processing_jobs_upload_outputs_and_report_failures(run: SimpleNamespace
     assert drydock.list_keys("breaks/out") == []
 
 
+@pytest.mark.soak
 def test_model_builder_builds_and_deploys_a_model(
     drydock: Any, start_python: Callable[..., Any], settings: dict[str, Any]
 ) -> None:
@@ -256,6 +294,7 @@ def test_model_builder_builds_and_deploys_a_model(
     assert json.loads(output.splitlines()[-1]) == ["built", "the model answers 1,2", "text/csv"]
 
 
+@pytest.mark.soak
 def test_telemetry_is_off(run: SimpleNamespace) -> None:
     # The fixture proxy checks that no other machine was called.
     assert "will collect telemetry" not in run.log

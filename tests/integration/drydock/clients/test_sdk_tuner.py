@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.soak
 CLIENT = """
 import json, sys
 from sagemaker.core.parameter import CategoricalParameter, ContinuousParameter, IntegerParameter

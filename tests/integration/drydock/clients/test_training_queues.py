@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from tests.tools import forking
+
 ROLE = "arn:aws:iam::123456789012:role/drydock"
 CLIENT = """
 import json, sys
@@ -90,6 +92,7 @@ def _create_queue(client: Any, name: str) -> None:
     )
 
 
+@pytest.mark.soak
 def test_training_queue_of_the_sdk(
     drydock: Any, start_python: Callable[..., Any], scripts: dict[str, str], tmp_path: Path
 ) -> None:
@@ -115,6 +118,7 @@ def test_training_queue_of_the_sdk(
 AWS = shutil.which("aws", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
 
 
+@pytest.mark.soak
 @pytest.mark.skipif(AWS is None, reason="`aws` is missing: apt-get install awscli")
 def test_commands_of_the_how_to_page(drydock: Any, aws: dict[str, str], tmp_path: Path) -> None:
     page = (Path(__file__).parents[4] / "docs" / "how-to" / "training-queues.md").read_text(encoding="utf-8")
@@ -140,7 +144,8 @@ def test_commands_of_the_how_to_page(drydock: Any, aws: dict[str, str], tmp_path
 @pytest.mark.skipif(AWS is None, reason="`aws` is missing: apt-get install awscli")
 def test_job_of_the_cli(drydock: Any, aws: dict[str, str], tmp_path: Path) -> None:
     def run(*words: str) -> Any:
-        result = subprocess.run([str(AWS), "batch", *words], env=aws, cwd=tmp_path, capture_output=True, text=True)
+        command = [sys.executable, str(AWS), "batch", *words]
+        result = forking.run(command, env=aws, cwd=tmp_path, capture_output=True, text=True)
         if "invalid choice" in result.stderr or "Invalid choice" in result.stderr:
             pytest.skip("this AWS CLI is older than service jobs")
         assert result.returncode == 0, result.stderr

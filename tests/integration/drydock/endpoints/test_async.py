@@ -79,9 +79,10 @@ def test_failure_is_written_to_the_failure_path(endpoints: Any, text: str, messa
 
 
 def test_input_that_does_not_exist_is_a_failure(endpoints: Any) -> None:
-    create_endpoint(endpoints, "missing")
+    if "fails" not in {item["EndpointName"] for item in endpoints.sagemaker.list_endpoints()["Endpoints"]}:
+        create_endpoint(endpoints, "fails")
     response = endpoints.runtime.invoke_endpoint_async(
-        EndpointName="missing", InputLocation="s3://bucket/nothing", ContentType="text/csv"
+        EndpointName="fails", InputLocation="s3://bucket/nothing", ContentType="text/csv"
     )
     assert "cannot read the input s3://bucket/nothing" in read(endpoints, response["FailureLocation"])
 
@@ -133,6 +134,7 @@ def test_requests_wait_for_an_instance_and_a_step_policy_starts_one(
         assert len({answer["pid"] for answer in answers}) == 1
 
 
+@pytest.mark.soak
 def test_request_in_progress_is_answered_after_a_kill(tmp_path: Path, run_drydock: Any, make_client: Any) -> None:
     with run_drydock(tmp_path, *OPTIONS) as server:
         client = make_client(server)

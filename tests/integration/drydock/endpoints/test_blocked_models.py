@@ -65,6 +65,7 @@ def test_process_of_a_request_without_an_answer_is_replaced(impatient: Any) -> N
     assert any("inference.py" in line and "transform_fn" in line for line in log), "where the model was"
 
 
+@pytest.mark.soak
 def test_request_that_takes_a_little_less_is_answered_by_the_same_process(impatient: Any) -> None:
     impatient.create_endpoint("slow")
     pids = {impatient.invoke("slow", f"wait {wait_s}")["pid"] for wait_s in (0, 2, 0)}
@@ -92,6 +93,7 @@ def test_request_that_nobody_waits_for_any_more_does_not_reach_the_model(impatie
     assert impatient.invoke("queue")["pid"] == pid, "the process is not stuck, so it stays"
 
 
+@pytest.mark.soak
 def test_process_that_does_not_respond_is_replaced(impatient: Any) -> None:
     impatient.create_endpoint("stopped")
     before, modified = impatient.invoke("stopped")["pid"], impatient.describe("stopped")["LastModifiedTime"]

@@ -120,13 +120,13 @@ def test_a_body_that_is_no_text_is_the_error_of_the_client(endpoints: Any) -> No
 
 
 def test_too_large_request_is_refused_and_the_endpoint_keeps_serving(endpoints: Any, drydock: Any) -> None:
-    endpoints.create_endpoint("large")
+    endpoints.ensure_endpoint("errors")
     client = drydock.create_unchecked_client("sagemaker-runtime")
     with pytest.raises(ClientError, match=r"ValidationError.*7340032 bytes is larger than the limit of 6291456"):
-        client.invoke_endpoint(EndpointName="large", Body=b"x" * (7 << 20), ContentType="text/csv")
+        client.invoke_endpoint(EndpointName="errors", Body=b"x" * (7 << 20), ContentType="text/csv")
     with pytest.raises(ClientError, match=r"'inferenceId' failed to satisfy constraint: .* equal to 64"):
-        client.invoke_endpoint(EndpointName="large", Body=b"x", ContentType="text/csv", InferenceId="i" * 65)
-    assert endpoints.invoke("large", f"large 3 {'x' * ((6 << 20) - 8)}", InferenceId="i" * 64)["text"] == "xxx"
+        client.invoke_endpoint(EndpointName="errors", Body=b"x", ContentType="text/csv", InferenceId="i" * 65)
+    assert endpoints.invoke("errors", f"large 3 {'x' * ((6 << 20) - 8)}", InferenceId="i" * 64)["text"] == "xxx"
 
 
 def test_too_large_answer_is_an_error_of_the_model(endpoints: Any) -> None:
@@ -222,13 +222,13 @@ def test_managed_instance_scaling_that_is_disabled_is_shown(endpoints: Any) -> N
 
 def test_names_in_use_are_refused(endpoints: Any) -> None:
     """As on AWS, names of endpoints that differ only in their case are the same name when one is created."""
-    endpoints.create_endpoint("twice")
-    for name in ("twice", "Twice"):
+    endpoints.ensure_endpoint("errors")
+    for name in ("errors", "Errors"):
         with pytest.raises(ClientError, match="Cannot create already existing endpoint "):
-            endpoints.sagemaker.create_endpoint(EndpointName=name, EndpointConfigName="twice")
+            endpoints.sagemaker.create_endpoint(EndpointName=name, EndpointConfigName="errors")
     with pytest.raises(ClientError, match="Cannot create already existing endpoint configuration"):
         endpoints.sagemaker.create_endpoint_config(
-            EndpointConfigName="twice", ProductionVariants=[endpoints.build_variant("twice-main")]
+            EndpointConfigName="errors", ProductionVariants=[endpoints.build_variant("errors-main")]
         )
     with pytest.raises(ClientError, match="Could not find endpoint configuration"):
         endpoints.sagemaker.create_endpoint(EndpointName="other", EndpointConfigName="unknown")

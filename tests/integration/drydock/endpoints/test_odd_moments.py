@@ -43,6 +43,7 @@ def test_endpoint_that_is_deleted_while_its_model_loads_leaves_no_process(endpoi
     drydock.wait_until("the end of its process", lambda: len(list_models(drydock)) == before)
 
 
+@pytest.mark.soak
 def test_name_of_a_deleted_endpoint_can_be_used_again(tmp_path: Path, run_drydock: Any, make_client: Any) -> None:
     with run_drydock(tmp_path, "--stop-grace", "600") as server:
         endpoints = make_client(server)
@@ -74,6 +75,7 @@ def test_deletion_is_not_taken_back_by_the_end_of_a_change(endpoints: Any) -> No
     assert statuses <= {"Deleting"}
 
 
+@pytest.mark.soak
 def test_changes_around_a_kill_are_kept_and_leave_the_right_number_of_processes(
     tmp_path: Path, run_drydock: Any, make_client: Any
 ) -> None:

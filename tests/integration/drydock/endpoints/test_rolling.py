@@ -71,6 +71,7 @@ def test_instances_are_replaced_one_by_one_and_no_request_fails(endpoints: Any) 
     endpoints.server.wait_until("the end of the old ones", lambda: len(endpoints.list_processes("roll")) == 2)
 
 
+@pytest.mark.soak
 def test_alarm_brings_the_stopped_instances_back_batch_by_batch(endpoints: Any, drydock: Any) -> None:
     create_endpoint(endpoints, "keep")
     create_config(endpoints, "bad")
@@ -96,6 +97,7 @@ def test_alarm_brings_the_stopped_instances_back_batch_by_batch(endpoints: Any, 
     assert len(endpoints.list_processes("keep")) == 2
 
 
+@pytest.mark.soak
 def test_killed_server_begins_a_rolling_update_again(tmp_path: Path, run_drydock: Any, make_client: Any) -> None:
     """Without its alarm, the update would be rolled back."""
     with run_drydock(tmp_path, *OPTIONS) as server:

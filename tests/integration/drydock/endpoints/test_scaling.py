@@ -94,6 +94,7 @@ def test_instances_follow_the_requests_out_and_in(scaling: Any) -> None:
     assert (first["StatusCode"], last["ServiceNamespace"]) == ("Successful", "sagemaker")
 
 
+@pytest.mark.soak
 def test_range_holds_and_scale_in_can_be_disabled(scaling: Any) -> None:
     scaling.create_endpoint("range")
     target = register(scaling, "range", 2, 2)

@@ -93,6 +93,9 @@ def test_provisioned_concurrency_keeps_processes_and_can_be_changed(sleepy: Any)
         sleepy.scale("warm", {"VariantName": "main", "ServerlessUpdateConfig": {"ProvisionedConcurrency": 4}})
     with pytest.raises(ClientError, match="use ServerlessUpdateConfig, not DesiredInstanceCount"):
         sleepy.scale("warm", {"VariantName": "main", "DesiredInstanceCount": 2})
+    sleepy.create_config("warm-instances", main=1.0)
+    with pytest.raises(ClientError, match="cannot turn instances into a serverless variant"):
+        sleepy.sagemaker.update_endpoint(EndpointName="warm", EndpointConfigName="warm-instances")
 
 
 def test_model_that_does_not_load_fails_the_endpoint_and_later_the_request(sleepy: Any) -> None:
@@ -108,6 +111,7 @@ def test_model_that_does_not_load_fails_the_endpoint_and_later_the_request(sleep
         sleepy.invoke("lost")
 
 
+@pytest.mark.soak
 def test_update_replaces_a_serverless_variant_but_not_by_instances(sleepy: Any) -> None:
     sleepy.create_serverless_endpoint("old")
     sleepy.create_serverless_endpoint("new")

@@ -74,6 +74,7 @@ def test_model_without_libraries_has_no_standby_process(sleepy: Any) -> None:
     assert sleepy.list_processes("light") == []
 
 
+@pytest.mark.soak
 def test_killed_standby_process_is_replaced(sleepy: Any) -> None:
     sleepy.create_serverless_endpoint("killed", LIBRARY)
     instance = wait_for_standby(sleepy, "killed")
@@ -87,6 +88,7 @@ def test_killed_standby_process_is_replaced(sleepy: Any) -> None:
     assert sleepy.server.get_health()["instance_restarts"] == 0, "it was no instance of the endpoint yet"
 
 
+@pytest.mark.soak
 def test_killed_server_leaves_no_standby_process(tmp_path: Path, run_drydock: Any, make_client: Any) -> None:
     with run_drydock(tmp_path, *OPTIONS) as server:
         client = make_client(server)

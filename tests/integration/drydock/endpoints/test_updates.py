@@ -104,6 +104,7 @@ def test_errors_of_a_canary_raise_the_alarm_that_rolls_it_back(endpoints: Any, d
     assert alarm["StateValue"] == "ALARM" and "crossed the threshold" in alarm["StateReason"]
 
 
+@pytest.mark.soak
 def test_canary_without_errors_becomes_the_only_model(endpoints: Any, drydock: Any) -> None:
     drydock.client("cloudwatch").put_metric_alarm(AlarmName="quiet", **{**ALARM, "Threshold": 1e6})
     endpoints.create_endpoint("steps")

@@ -32,6 +32,7 @@ def make_levels(*levels: str) -> dict[str, Any]:
     return {"Strategy": "Grid", "ranges": ranges, "limits": {"MaxNumberOfTrainingJobs": len(levels)}}
 
 
+@pytest.mark.soak
 def test_equal_seeds_give_equal_trials(tuner: Any) -> None:
     limits = {"MaxNumberOfTrainingJobs": 3, "MaxParallelTrainingJobs": 1}
     for name, seed in (("seed-a", 7), ("seed-b", 7), ("seed-c", 8)):

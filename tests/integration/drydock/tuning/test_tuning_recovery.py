@@ -67,10 +67,13 @@ def test_interrupted_trial_resumes_from_its_own_checkpoints(tuner: Any) -> None:
     assert job["TrainingJobDefinition"]["CheckpointConfig"]["S3Uri"] == "s3://bucket/tuning-checkpoints/"
 
 
-def test_killed_server_loses_no_trial_and_starts_none_twice(tmp_path: Path, run_drydock: Any, make_tuner: Any) -> None:
+@pytest.mark.parametrize("kills", [1, pytest.param(3, marks=pytest.mark.soak)])
+def test_killed_server_loses_no_trial_and_starts_none_twice(
+    tmp_path: Path, run_drydock: Any, make_tuner: Any, kills: int
+) -> None:
     runs, generator, finished = tmp_path / "runs", random.Random(20), dict[str, Any]()
     limits = {"MaxNumberOfTrainingJobs": 8, "MaxParallelTrainingJobs": 2}
-    for number in range(4):
+    for number in range(kills + 1):
         with run_drydock(tmp_path, *OPTIONS) as server:
             tuner = make_tuner(server)
             if number == 0:
@@ -80,7 +83,7 @@ def test_killed_server_loses_no_trial_and_starts_none_twice(tmp_path: Path, run_
             trials = {trial["TrainingJobName"]: trial for trial in tuner.list_trials("killed")}
             # What had ended before is there, with its result.
             assert finished.items() <= trials.items()
-            if number == 3:
+            if number == kills:
                 job = tuner.wait_for_end("killed")
                 names = {trial["TrainingJobName"] for trial in tuner.list_trials("killed")}
                 break
@@ -98,6 +101,7 @@ def test_killed_server_loses_no_trial_and_starts_none_twice(tmp_path: Path, run_
     assert job["HyperParameterTuningJobStatus"] == "Completed" and job["BestTrainingJob"]
 
 
+@pytest.mark.soak
 def test_retry_strategy_repeats_trials_that_a_kill_has_ended(tmp_path: Path, run_drydock: Any, make_tuner: Any) -> None:
     script = """
 import os, time
