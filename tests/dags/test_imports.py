@@ -149,6 +149,7 @@ def test_plugin_loader_executes_only_the_plugin_file(tmp_path):
     assert "site-packages" in result["mlflow"]
 
 
+@pytest.mark.soak
 def test_hook_replaces_mlflow_without_airflowignore(tmp_path):
     result = load_plugins(tmp_path, has_ignore_file=False)
     assert {"mlflow", "ingest"} <= set(result["shadowing"])

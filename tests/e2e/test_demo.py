@@ -9,6 +9,7 @@ import os
 import re
 import shutil
 import sqlite3
+import stat
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -210,6 +211,7 @@ def test_the_champion_has_all_tags_of_its_lineage(checkout, demo):
     assert int(tags["rows_train"]) > 500
 
 
+@pytest.mark.soak
 def test_dvc_repro_trains_the_same_model_without_airflow(checkout, demo):
     before = checkout.list_outputs()
     process = checkout.run("dvc", "repro", "gate@flights")
@@ -264,6 +266,28 @@ def test_the_page_shows_the_champion_of_the_demo(airflow, password):
     assert details["champion"]["report_url"].endswith("/models/flights/1/report.html")
     assert [item["state"] for item in read("data/flights")["partitions"]] == ["published"] * 4
     assert [job["model"] for job in read("costs")["jobs"]] == ["flights"]
+
+
+def test_all_services_listen_on_loopback_only(checkout, airflow):
+    """The same as in stack/services/test_start_stop.py, which `make soak` runs."""
+    addresses: set[str] = set()
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if process.environ().get("LEEWAY_HOME") == str(checkout.home):
+                connections = process.net_connections("inet")
+                addresses |= {item.laddr.ip for item in connections if item.status == psutil.CONN_LISTEN}
+    assert addresses == {"127.0.0.1"}
+
+
+def test_password_is_only_in_a_file_of_its_owner(checkout, password):
+    """The same as in stack/services/test_start_stop.py, which `make soak` runs."""
+    path = checkout.home / "airflow" / "passwords.json"
+    assert json.loads(path.read_text())["admin"] == password
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    logs = list((checkout.home / "logs").glob("*"))
+    assert len(logs) > 6
+    assert not [log for log in logs if password in log.read_text(errors="replace")]
 
 
 @contextlib.contextmanager
@@ -467,6 +491,7 @@ def test_the_demo_of_another_model_ends_with_its_champion(checkout):
         gate={"policy": policy},
     )
     checkout.run_git("commit", "--quiet", "--all", "--message", "small windows of flight_delay")
+    (checkout.home / "stack.keep").unlink(missing_ok=True)  # `make soak` leaves out the last demo, which removes it
     process = checkout.run_python(
         *DEMO_COMMAND, "--model", "flight_delay", LEEWAY_PYTHON=str(forking.ensure_stand_in())
     )

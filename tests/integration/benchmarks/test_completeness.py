@@ -8,6 +8,7 @@ import pytest
 from benchmarks import completeness
 
 
+@pytest.mark.soak
 @pytest.mark.usefixtures("home")
 def test_real_days_are_counted_and_no_lake_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(completeness, "DAYS", 3)

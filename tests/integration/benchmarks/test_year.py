@@ -11,6 +11,7 @@ import pytest
 from benchmarks import year
 from pipelines.lake import Lake
 
+pytestmark = pytest.mark.soak
 DAYS = [dt.date(2013, 1, 1), dt.date(2013, 1, 2)]
 
 

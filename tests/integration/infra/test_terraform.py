@@ -56,6 +56,7 @@ def test_configuration_is_formatted_and_valid(terraform: Terraform) -> None:
     assert json.loads(result.stdout)["valid"] is True, result.stdout
 
 
+@pytest.mark.soak
 def test_reference_to_a_missing_resource_is_invalid(terraform: Terraform) -> None:
     wrong_file = terraform.folder / "wrong.tf"
     wrong_file.write_text('output "wrong" {\n  value = aws_s3_bucket.none.id\n}\n')
@@ -128,6 +129,7 @@ def test_the_alarms_of_endpoints_are_mailed(resources: dict[str, Any]) -> None:
     assert {target["rule"] for target in resources["aws_cloudwatch_event_target"]} >= {rule["name"]}
 
 
+@pytest.mark.soak
 def test_the_number_of_instances_follows_the_load_and_an_asynchronous_endpoint_may_have_none(
     terraform: Terraform, resources: dict[str, Any]
 ) -> None:
@@ -159,19 +161,25 @@ def test_endpoints_are_known_to_terraform_only_on_request(resources: dict[str, A
     assert all(f'"{kind}"' in variables for kind in ALARM_KINDS), "the names that DeployOperator uses are refused"
 
 
+def list_principals(resources: dict[str, Any]) -> dict[str, list[Any]]:
+    """Return who may assume each role."""
+    documents = {role["key"]: json.loads(role["assume_role_policy"]) for role in resources["aws_iam_role"]}
+    return {
+        name: [statement["Principal"] for statement in document["Statement"]] for name, document in documents.items()
+    }
+
+
+def test_only_mwaa_may_assume_the_role_of_its_airflow(resources: dict[str, Any]) -> None:
+    principals = list_principals(resources)["airflow"]
+    assert principals == [{"Service": ["airflow.amazonaws.com", "airflow-env.amazonaws.com"]}]
+
+
+@pytest.mark.soak
 def test_only_the_named_user_may_assume_the_role_of_an_airflow_outside_mwaa(
     terraform: Terraform, resources: dict[str, Any]
 ) -> None:
-    def list_principals(resources: dict[str, Any]) -> dict[str, list[Any]]:
-        documents = {role["key"]: json.loads(role["assume_role_policy"]) for role in resources["aws_iam_role"]}
-        return {
-            name: [statement["Principal"] for statement in document["Statement"]]
-            for name, document in documents.items()
-        }
-
     ann = "arn:aws:iam::123456789012:user/ann"
     services = list_principals(resources)
-    assert services["airflow"] == [{"Service": ["airflow.amazonaws.com", "airflow-env.amazonaws.com"]}]
     with_ann = list_principals(plan_resources(terraform, mwaa=None, assumed_by=[ann]))
     assert with_ann == {**services, "airflow": [*services["airflow"], {"AWS": [ann]}]}
 

@@ -252,6 +252,7 @@ def test_stages_of_a_project_depend_on_the_installed_code(site: Path, project: P
     assert repro(changed, project) == ["code", "work"]
 
 
+@pytest.mark.soak
 def test_dvc_repro_without_a_workspace_finds_another_leeway(site: Path, project: Path, tmp_path: Path) -> None:
     (project / ".dvc").mkdir()
     (project / ".dvc/config").write_text("[core]\n    no_scm = true\n    analytics = false\n")

@@ -72,6 +72,7 @@ def run_step(repository: SimpleNamespace, base: str, head: str) -> subprocess.Co
     )
 
 
+@pytest.mark.soak
 def test_changed_model_gives_a_table_of_metrics(repository: SimpleNamespace) -> None:
     result = run_step(repository, repository.base, repository.deeper)
     assert result.returncode == 0, result.stderr
@@ -83,6 +84,7 @@ def test_changed_model_gives_a_table_of_metrics(repository: SimpleNamespace) -> 
     assert run_git(repository.folder, "worktree", "list").count("\n") == 1, "no worktree is left"
 
 
+@pytest.mark.soak
 def test_same_model_gives_a_line_that_no_metric_differs(repository: SimpleNamespace) -> None:
     result = run_step(repository, repository.base, repository.same)
     assert result.returncode == 0, result.stderr
@@ -96,7 +98,11 @@ def test_missing_commit_is_reported_in_one_line(repository: SimpleNamespace) -> 
 
 
 @pytest.mark.parametrize(
-    ("name", "reason"), [("without_stage", "ERROR: Stage 'evaluate' not found"), ("failing", "unknown_field")]
+    ("name", "reason"),
+    [
+        ("without_stage", "ERROR: Stage 'evaluate' not found"),
+        pytest.param("failing", "unknown_field", marks=pytest.mark.soak),
+    ],
 )
 def test_failure_of_a_commit_is_reported_in_one_line(repository: SimpleNamespace, name: str, reason: str) -> None:
     result = run_step(repository, getattr(repository, name), repository.same)

@@ -106,10 +106,9 @@ def open_dialog(page, action):
     return button
 
 
+@pytest.mark.soak
 @pytest.mark.usefixtures("open_breaker", "unpaused_deployment")
-@pytest.mark.parametrize(
-    "action", [name if name == "Train" else pytest.param(name, marks=pytest.mark.soak) for name in START]
-)
+@pytest.mark.parametrize("action", START)
 def test_two_people_who_start_the_same_at_once_start_it_once(server, open_page, action):
     pages = [open_page(user, "/models/flights") for user in ("ada", "grace")]
     buttons = [open_dialog(page, action) for page in pages]
@@ -232,6 +231,7 @@ def test_promotion_is_approved_after_its_evidence_was_shown_and_only_once(server
     assert details["responded_by_user"]["name"] == "ada"
 
 
+@pytest.mark.soak
 def test_rejection_is_recorded_and_leaves_the_list_of_those_who_look(server, open_page):
     """`tests/integration/leeway/test_approval.py` has what the run does with the answer."""
     grace, vera = open_page("grace"), open_page("vera")
@@ -252,6 +252,7 @@ def test_rejection_is_recorded_and_leaves_the_list_of_those_who_look(server, ope
     assert details["responded_by_user"]["name"] == "grace"
 
 
+@pytest.mark.soak
 def test_days_are_ingested_again_by_a_backfill(server, open_page):
     page = open_page("grace", "/data/flights")
     page.get_by_role("button", name="Backfill", exact=True).click()
@@ -270,6 +271,7 @@ def test_days_are_ingested_again_by_a_backfill(server, open_page):
     server.call_api("PUT", f"/backfills/{backfill['id']}/cancel")
 
 
+@pytest.mark.soak
 def test_backfill_is_canceled_if_another_one_was_started_in_the_same_moment(server, open_page):
     """Both requests pass Airflow's check: here, because the first backfill has ended at the second check."""
     page = open_page("grace", "/data/flights")
@@ -301,6 +303,7 @@ def test_backfill_is_canceled_if_another_one_was_started_in_the_same_moment(serv
     assert (states["2013-02-05"], states["2013-02-06"]) == ("failed", "queued")
 
 
+@pytest.mark.soak
 def test_only_who_may_answer_an_approval_can_decide(server, open_page):
     """A viewer sees its evidence. A role of the team's own may answer, and start nothing."""
     server.ask_for_approval("Promote flights version 6? (passed)", "auc is better by 0.01.")
@@ -315,7 +318,7 @@ def test_only_who_may_answer_an_approval_can_decide(server, open_page):
     assert approver.get_by_role("button", name="Train", exact=True).count() == 0
 
 
-@pytest.mark.parametrize("is_expired", [True, False])
+@pytest.mark.parametrize("is_expired", [True, pytest.param(False, marks=pytest.mark.soak)])
 def test_session_that_ends_in_the_middle_does_nothing(server, open_page, is_expired):
     """The control is a session that continues."""
     count = len(server.list_runs("flights_train"))

@@ -15,7 +15,7 @@ from tests.tools.hostile_texts import ADDRESSES, SCRIPT, HostileTexts, list_plac
 from tests.tools.page_documents import FORMS, find_form
 from tests.tools.page_views import edit_document
 
-pytestmark = pytest.mark.usefixtures("changes")
+pytestmark = [pytest.mark.usefixtures("changes"), pytest.mark.soak]
 NOT_SHOWN = {
     "CostDocument.unused_commitment_usd.key",
     "DriftWeek.drifted_columns",

@@ -14,7 +14,7 @@ import pytest
 
 from tests.tools.page_views import VIEWS, wait_for_view
 
-pytestmark = pytest.mark.usefixtures("changes")
+pytestmark = [pytest.mark.usefixtures("changes"), pytest.mark.soak]
 FIXTURES_MLFLOW = "http://127.0.0.1:5000"
 """Address of MLflow in the documents of the fixtures."""
 LINKS = {"models": 1, "model": 4, "data": 0, "costs": 0}

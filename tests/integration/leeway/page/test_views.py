@@ -1,6 +1,6 @@
 """Test every view of the page in a real browser: themes, a phone, a screen reader, missing documents.
 
-With SCREENSHOTS=docs/images, the pictures of the docs are taken anew.
+With SCREENSHOTS=docs/images and the option `-m ""`, the pictures of the docs are taken anew.
 """
 
 import datetime as dt
@@ -19,16 +19,17 @@ pytestmark = pytest.mark.usefixtures("documents")
 SCREENS = {("light", 1280): "", ("dark", 400): "-phone", ("dark", 1280): "-dark", ("light", 400): "-phone-light"}
 """Theme and width to the end of the picture's name."""
 IN_DOCS = ("", "-phone")
-SOME_SCREENS = [
-    screen if end in IN_DOCS else pytest.param(*screen, marks=pytest.mark.soak) for screen, end in SCREENS.items()
+VIEWS_ON_SCREENS = [
+    pytest.param(view, *screen, marks=[] if end == "" or (view, end) == ("model", "-phone") else pytest.mark.soak)
+    for view in VIEWS
+    for screen, end in SCREENS.items()
 ]
 DIALOGS = {"/models/flights": ["Train", "Backfill", "Roll back", "Deploy"], "/data/flights": ["Backfill"]}
 """Path to the buttons that open a dialog there."""
 SERIOUS = ("serious", "critical")
 
 
-@pytest.mark.parametrize(("theme", "width"), SOME_SCREENS)
-@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize(("view", "theme", "width"), VIEWS_ON_SCREENS)
 def test_view_is_complete_and_usable_by_all(reuse_page, view, theme, width):
     page = reuse_page("ada", VIEWS[view][0], width=width, theme=theme)
     wait_for_view(page, view)
@@ -50,7 +51,8 @@ def find_problems(page, context):
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("theme", [pytest.param("light", marks=pytest.mark.soak), "dark"])
+@pytest.mark.soak
+@pytest.mark.parametrize("theme", ["light", "dark"])
 def test_dialogs_and_open_tables_are_usable_by_all(reuse_page, theme):
     for path, names in DIALOGS.items():
         page = reuse_page("ada", path, theme=theme)
@@ -67,6 +69,7 @@ def test_dialogs_and_open_tables_are_usable_by_all(reuse_page, theme):
     assert find_problems(page, "#root") == []
 
 
+@pytest.mark.soak
 def test_a_missing_label_is_a_problem(open_page):
     page = open_page("ada", "/models/flights")
     wait_for_view(page, "model")
@@ -172,6 +175,7 @@ def test_week_says_that_the_state_of_its_data_could_not_be_read(server, reuse_pa
     page.get_by_text("The state of flights could not be read").wait_for()
 
 
+@pytest.mark.soak
 def test_view_follows_the_theme_of_airflow_while_it_is_open(open_page):
     """The person chooses a theme in Airflow's menu, or leaves it to the system."""
     page = open_page("vera", theme="dark")
@@ -198,6 +202,7 @@ def choose_theme(page, name):
     page.get_by_text(name).last.click()
 
 
+@pytest.mark.soak
 def test_request_to_another_server_is_a_problem(open_page, problems):
     page = open_page("vera")
     wait_for_view(page, "models")
@@ -359,6 +364,7 @@ def test_costs_are_shown_by_team_or_another_field_and_month(server, reuse_page):
     reuse_page("vera", "/costs").get_by_text("Nothing was spent yet.").wait_for()
 
 
+@pytest.mark.soak
 @pytest.mark.usefixtures("changes")
 def test_running_jobs_are_there_or_the_page_says_why_not(server, reuse_page):
     page = reuse_page("vera", "/costs")

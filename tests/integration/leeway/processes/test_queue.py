@@ -61,6 +61,7 @@ def test_kills_leave_one_service_job_with_one_training_job(airflow, start_run, u
     assert len(names) == len({run.get_result()["training_job"] for run in runs}) == 2
 
 
+@pytest.mark.soak
 def test_clear_terminates_the_service_job_and_the_next_one_resumes(start_run, until, queue):
     run = start_run("spot_queued", "train", wait_for_job=False, queue=queue)
     until(lambda: "trained on rows wait" in run.read_logs(), 250)

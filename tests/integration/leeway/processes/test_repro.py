@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.tools.airflow_project import commit_word, run_git
 
 
+@pytest.mark.soak
 def test_cleared_run_has_the_code_of_its_version(airflow, start_run, until):
     project = airflow.project
     first_commit = run_git(project, "rev-parse", "HEAD")

@@ -7,6 +7,7 @@ import pytest
 STATE = {"spark_deferred": "deferred", "spark_waiting": "running"}
 
 
+@pytest.mark.soak
 def test_run_succeeds_and_a_training_reads_its_channels(start_run, until):
     run = start_run("spark_deferred", "preprocess", mode="")
     until(lambda: run.get_state() in ("success", "failed"), 300)

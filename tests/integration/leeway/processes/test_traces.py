@@ -101,6 +101,7 @@ def test_training_whose_processes_are_killed_is_one_trace(airflow, collector, st
     assert not any(secret.encode() in body for secret in SECRETS for body in collector.bodies)
 
 
+@pytest.mark.soak
 def test_training_that_was_stopped_and_retried_is_one_trace_with_two_jobs(airflow, collector, start_run, until):
     run = start_run("spot_waiting", "train")
     airflow.drydock.stop_job(f"{run.job_base_name}-1")

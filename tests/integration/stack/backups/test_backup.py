@@ -74,6 +74,7 @@ def test_copies_a_database_in_use_up_to_its_last_commit(full_home: HomeWithBacku
     reader.close()
 
 
+@pytest.mark.soak
 def test_reports_a_locked_database_and_does_not_wait_for_ever(full_home: HomeWithBackup, tmp_path: Path) -> None:
     writer = sqlite3.connect(full_home.home / "airflow/airflow.db", isolation_level=None)
     writer.execute("BEGIN EXCLUSIVE")

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
+import pytest
 import requests
 
 from pipelines.system.mlflow_server import is_reachable
@@ -56,6 +57,7 @@ def kill_during_creation(database: Path, port: int) -> None:
     raise AssertionError("the database was there at each kill")
 
 
+@pytest.mark.soak
 def test_server_that_was_killed_while_it_created_its_tables_starts_again(
     tmp_path: Path, free_port: Callable[[], int]
 ) -> None:

@@ -128,6 +128,7 @@ def test_down_interrupts_a_start(project, foreign_process, wait_for, slow_start)
     assert project.list_processes() == []
 
 
+@pytest.mark.soak
 def test_up_takes_other_ports_where_another_program_was_faster(project, wait_for, slow_start):
     """Two checkouts that start in the same second choose the same ports."""
     first = project.start("up")
@@ -146,6 +147,7 @@ def test_up_takes_other_ports_where_another_program_was_faster(project, wait_for
     assert "\x1b" not in out
 
 
+@pytest.mark.soak
 def test_repeated_up_leaves_the_stack_as_it_is(project):
     before = {process.pid for process in project.list_processes()}
     result = project.run("up")
@@ -155,6 +157,7 @@ def test_repeated_up_leaves_the_stack_as_it_is(project):
     assert project.run("services").returncode == 0
 
 
+@pytest.mark.soak
 def test_all_services_are_in_one_session_and_bind_loopback_only(project):
     supervisor = project.record["supervisor"]["pid"]
     addresses = set()
@@ -164,6 +167,7 @@ def test_all_services_are_in_one_session_and_bind_loopback_only(project):
     assert addresses == {"127.0.0.1"}
 
 
+@pytest.mark.soak
 def test_password_is_only_in_a_file_of_its_owner(project):
     path = project.home / "airflow" / "passwords.json"
     password = json.loads(path.read_text())["admin"]
@@ -174,6 +178,7 @@ def test_password_is_only_in_a_file_of_its_owner(project):
     assert not [log for log in logs if password in log.read_text(errors="replace")]
 
 
+@pytest.mark.soak
 def test_reads_training_runs_from_mlflow(project):
     url = f"http://127.0.0.1:{project.record['ports']['mlflow']}"
 
@@ -203,6 +208,7 @@ def test_reads_training_runs_from_mlflow(project):
     assert missing_run.version == ""
 
 
+@pytest.mark.soak
 def test_demo_reports_the_failed_task_and_the_end_of_its_log(project):
     (project.folder / "train.broken").touch()
     result = project.run(*DEMO)
@@ -213,6 +219,7 @@ def test_demo_reports_the_failed_task_and_the_end_of_its_log(project):
     assert json.loads((project.home / "demo.json").read_text())["outcome"] == "failed"
 
 
+@pytest.mark.soak
 def test_repeated_demo_runs_only_what_failed_or_is_missing(project):
     (project.folder / "train.broken").unlink()
     result = project.run(*DEMO)
@@ -226,6 +233,7 @@ def test_repeated_demo_runs_only_what_failed_or_is_missing(project):
     assert set(read_lines(project, "kinds")) == {"True True"}
 
 
+@pytest.mark.soak
 def test_third_demo_runs_nothing(project):
     result = project.run(*DEMO)
     assert result.returncode == 0
@@ -243,6 +251,7 @@ def test_refuses_a_day_in_the_future(project):
     assert result.stderr.count("\n") == 1
 
 
+@pytest.mark.soak
 def test_demo_leaves_a_stack_up_that_was_up_before(project):
     assert project.run("services").returncode == 0
 
@@ -268,6 +277,7 @@ def test_demo_completes_what_a_crash_cut_off(project, foreign_process, wait_for)
     assert not {*before} & {*project.list_processes()}, "no process of the killed stack is left"
 
 
+@pytest.mark.soak
 def test_service_that_is_killed_starts_again(project, wait_for):
     before = project.record["services"]
     project.kill("mlflow")
@@ -293,6 +303,7 @@ def test_up_waits_for_the_end_of_a_stack_that_stops(project):
     assert project.list_processes() == []
 
 
+@pytest.mark.soak
 def test_down_is_idempotent(project):
     assert project.run("down").returncode == 0
     for _ in range(2):

@@ -167,6 +167,7 @@ def end_jobs(server: Drydock) -> None:
             process.terminate()
 
 
+@pytest.mark.soak
 def test_a_stop_that_signals_every_process_of_the_machine_interrupts_spot_jobs(start_drydock, wait_for, tmp_path):
     """So does the shutdown of a machine."""
     server = start_drydock()
@@ -180,6 +181,7 @@ def test_a_stop_that_signals_every_process_of_the_machine_interrupts_spot_jobs(s
     assert server.list_phases("no-handler").count("Interrupted") == 1
 
 
+@pytest.mark.soak
 def test_a_job_that_somebody_else_ends_has_failed(start_drydock, wait_for):
     """This is the negative control: without a stop of drydock, SIGTERM ends a job as the script's own failure."""
     server = start_drydock()

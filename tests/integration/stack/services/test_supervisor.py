@@ -157,6 +157,7 @@ def test_children_of_other_services_stay(supervise, wait_for):
     assert child.is_running()
 
 
+@pytest.mark.soak
 def test_service_that_ends_each_time_before_it_answers_stops_all_services(supervise):
     supervisor = supervise(build_service("a"), build_service("docs", "raise SystemExit(3)"))
     assert supervisor.process.wait(60) == 1
