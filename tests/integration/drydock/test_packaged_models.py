@@ -22,7 +22,6 @@ from pipelines.scoring import batch
 from pipelines.serving.captured_requests import Capture, read_requests
 from pipelines.window import Days
 
-pytestmark = pytest.mark.soak
 FEATURES = {"distance": "number", "origin": "category"}
 ROLE = "arn:aws:iam::123456789012:role/drydock"
 ROWS = 500
@@ -145,8 +144,8 @@ def check_bad_requests(drydock: Any, endpoint: str) -> None:
     ("task", "quantiles", "names"),
     [
         ("multiclass", [], ["early", "late", "on"]),
-        ("regression", [0.1, 0.5, 0.9], ["0.1", "0.5", "0.9"]),
-        ("regression", [], []),
+        pytest.param("regression", [0.1, 0.5, 0.9], ["0.1", "0.5", "0.9"], marks=pytest.mark.soak),
+        pytest.param("regression", [], [], marks=pytest.mark.soak),
     ],
     ids=["multiclass", "quantiles", "regression"],
 )

@@ -150,7 +150,6 @@ def test_a_wrong_number_of_hosts_is_one_line(drydock, flights_fields, make_spot_
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.soak
 def test_other_hyperparameters_train_another_model(
     drydock, flights_fields, trained, make_spot_task, context, start, finish
 ):
@@ -160,7 +159,6 @@ def test_other_hyperparameters_train_another_model(
     assert model != (trained.data / "model" / "model.ubj").read_bytes()
 
 
-@pytest.mark.soak
 def test_script_continues_the_span_of_its_job(
     drydock, flights_fields, make_spot_task, context, start, finish, monkeypatch
 ):

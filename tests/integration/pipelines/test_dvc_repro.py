@@ -275,7 +275,6 @@ def dvc(project: Path) -> Iterator[Callable[..., SimpleNamespace]]:
         end_group(child)
 
 
-@pytest.mark.soak
 @pytest.mark.stateful
 def test_dvc_repro_trains_from_an_empty_lake_and_then_has_nothing_to_do(project: Path, dvc: Callable[..., Any]) -> None:
     first = dvc("repro")
