@@ -133,7 +133,7 @@ def text_of_rows(day_rows: Callable[[str], pa.Table]) -> str:
 @pytest.fixture
 def rows(text_of_rows: str) -> list[dict[str, Any]]:
     """Return the rows of the day as JSON values. A test may change them."""
-    return json.loads(text_of_rows)  # type: ignore[no-any-return]
+    return json.loads(text_of_rows)
 
 
 @pytest.fixture
