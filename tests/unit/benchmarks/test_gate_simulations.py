@@ -105,6 +105,7 @@ def test_a_candidate_at_the_bound_rarely_passes(regressions: Simulation) -> None
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_a_better_candidate_passes_more_often(regressions: Simulation, multiclass_models: Simulation) -> None:
     for task, least in ((regressions, 0.3), (multiclass_models, 0.8)):
         worse = simulation.measure_champion_checks(task, task.choose_worse, 28, 0.0, task.checks)
@@ -115,6 +116,7 @@ def test_a_better_candidate_passes_more_often(regressions: Simulation, multiclas
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_a_useless_model_rarely_passes(regressions: Simulation, multiclass_models: Simulation) -> None:
     for task in (regressions, multiclass_models):
         for trivial_model, choose in task.trivial_candidates.items():

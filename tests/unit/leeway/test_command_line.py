@@ -38,7 +38,7 @@ def test_all_commands_of_the_stack_are_known():
     assert set(group.commands) == set(STACK_COMMANDS)
 
 
-@pytest.mark.parametrize("arguments", [[], ["--help"]])
+@pytest.mark.parametrize("arguments", [["--help"], pytest.param([], marks=pytest.mark.soak)])
 def test_help_lists_the_commands_of_all_parts(arguments, tmp_path):
     process = run(tmp_path, *arguments)
     assert process.returncode == 0, process.stderr

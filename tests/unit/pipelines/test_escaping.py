@@ -2,6 +2,7 @@
 
 import sys
 import unicodedata
+from collections.abc import Sequence
 
 import pytest
 
@@ -27,10 +28,17 @@ def test_shows_each_character(text: str, shown: str) -> None:
     assert escape(shown) == shown, "escaping twice changes nothing"
 
 
+PLANES = [*range(0x20000), *range(0xE0000, 0xE1000)]
+"""All characters but ideographs, and those that are not assigned or for private use."""
+
+
 @pytest.mark.slow
-def test_no_character_without_a_shape_or_with_an_effect_is_left() -> None:
-    """Every character of Unicode: none of the categories for control, format and separators is shown as it is."""
-    for character in map(chr, range(sys.maxunicode + 1)):
+@pytest.mark.parametrize(
+    "points", [PLANES, pytest.param(range(sys.maxunicode + 1), marks=pytest.mark.soak)], ids=["planes", "all"]
+)
+def test_no_character_without_a_shape_or_with_an_effect_is_left(points: Sequence[int]) -> None:
+    """None of the categories for control, format and separators is shown as it is."""
+    for character in map(chr, points):
         category = unicodedata.category(character)
         assert is_visible(escape(character))
         if category in ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp") or (category == "Zs" and character != " "):

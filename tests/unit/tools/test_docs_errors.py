@@ -10,6 +10,7 @@ import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -58,15 +59,25 @@ def find_missing(message: str, texts: str) -> list[str]:
     return [part for part in parts if len(part) >= MIN_LENGTH and part not in texts and part not in FOREIGN]
 
 
+def list_strings(code: str) -> Iterator[str]:
+    """Yield all string constants of the code. `ast.walk` takes twice as long."""
+    values: list[Any] = [ast.parse(code)]
+    while values:
+        value = values.pop()
+        if isinstance(value, ast.Constant):
+            if isinstance(value.value, str):
+                yield value.value
+        elif isinstance(value, ast.AST):
+            values.extend(vars(value).values())
+        elif isinstance(value, list):
+            values.extend(value)
+
+
 @pytest.fixture(scope="module")
 def texts() -> str:
     """Return all string constants of the code, one after the other, in lines."""
-    trees = [ast.parse(path.read_text()) for folder in SOURCES for path in sorted((ROOT / folder).rglob("*.py"))]
-    strings = []
-    for node in (node for tree in trees for node in ast.walk(tree)):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            strings.append(node.value)
-    return "\n".join(strings)
+    paths = [path for folder in SOURCES for path in sorted((ROOT / folder).rglob("*.py"))]
+    return "\n".join(string for path in paths for string in list_strings(path.read_text()))
 
 
 @pytest.mark.parametrize("message", list_messages(PAGE.read_text()))

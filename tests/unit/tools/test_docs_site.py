@@ -134,6 +134,7 @@ def test_site_builds_strictly_and_loads_nothing_from_other_servers(tmp_path: Pat
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_broken_links_fail_the_build(tmp_path: Path) -> None:
     broken_links = ("reference/gone.md", "how-to/index.md#gone", "reference/steps/gone.md")
     shutil.copytree(ROOT / "docs", tmp_path / "docs")

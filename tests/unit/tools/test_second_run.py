@@ -58,7 +58,8 @@ def run_failing_tests(folder: Path, files: list[str], pause: str = "", passes: b
 
 
 @pytest.mark.parametrize(
-    ("pause", "passes", "exit_code"), [(PAUSE, False, EXIT_CODE), ("", False, 1), (PAUSE, True, 0)]
+    ("pause", "passes", "exit_code"),
+    [(PAUSE, False, EXIT_CODE), ("", False, 1), pytest.param(PAUSE, True, 0, marks=pytest.mark.soak)],
 )
 def test_failures_of_a_paused_run(tmp_path: Path, pause: str, passes: bool, exit_code: int) -> None:
     code, output = run_failing_tests(tmp_path, ["test_a.py"], pause, passes)
@@ -70,7 +71,7 @@ def test_failures_of_a_paused_run(tmp_path: Path, pause: str, passes: bool, exit
     ("files", "exit_code"),
     [
         (REAL[:MAX_FILES], EXIT_CODE),
-        (["tests/e2e/test_demo.py"], EXIT_CODE),
+        pytest.param(["tests/e2e/test_demo.py"], EXIT_CODE, marks=pytest.mark.soak),
         (REAL, 1),  # too many
         ([*REAL[:1], "tests/unit/test_a.py"], 1),  # a unit test depends on no other process
     ],

@@ -27,7 +27,7 @@ print([name for name in ("moto.applicationautoscaling", "moto.batch", "moto.ec2"
         ("import drydock.api.server", "[]"),
         # These are the negative controls: what is loaded later imports them.
         ("import drydock.autoscaling.backend", "['moto.applicationautoscaling', 'moto.ec2']"),
-        ("import drydock.api.batch.backend", "['moto.batch', 'moto.ec2']"),
+        pytest.param("import drydock.api.batch.backend", "['moto.batch', 'moto.ec2']", marks=pytest.mark.soak),
     ],
 )
 def test_start_imports_neither_the_services_nor_ec2(code: str, expected: str) -> None:

@@ -153,7 +153,7 @@ def test_next_upload_completes_a_failed_one(s3: Any, host: Host) -> None:
     assert s3.list_keys() == ["run-1/a"]
 
 
-@pytest.mark.parametrize("final", [False, True])
+@pytest.mark.parametrize("final", [True, pytest.param(False, marks=pytest.mark.soak)])
 def test_upload_waits_for_a_slow_s3(s3: Any, host: Host, final: bool) -> None:
     folder, sync = host()
     (folder / "a").write_text("1")

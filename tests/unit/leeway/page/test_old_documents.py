@@ -76,7 +76,7 @@ def change(content: Any, place: tuple[Any, ...], value: Any) -> Any:
     return changed
 
 
-@pytest.mark.parametrize("value", [..., None, "?", [{}]], ids=str)
+@pytest.mark.parametrize("value", [..., None, pytest.param("?", marks=pytest.mark.soak), [{}]], ids=str)
 @pytest.mark.parametrize("name", ADDRESSES)
 def test_no_field_that_is_missing_or_wrong_is_an_error_of_the_server(
     viewer: TestClient, write: Any, examples: dict[str, Any], name: str, value: Any

@@ -236,9 +236,10 @@ def is_complete(path: Path) -> bool:
 
 
 @pytest.mark.slow
-def test_a_kill_while_saving_loses_no_checkpoint_and_leaves_none_incomplete(folder: Path) -> None:
+@pytest.mark.parametrize("kills", [6, pytest.param(20, marks=pytest.mark.soak)])
+def test_a_kill_while_saving_loses_no_checkpoint_and_leaves_none_incomplete(folder: Path, kills: int) -> None:
     generator, last_step = random.Random(5), 0
-    for _ in range(20):
+    for _ in range(kills):
         process = subprocess.Popen([sys.executable, "-c", SAVER, str(folder)], stdout=subprocess.PIPE, text=True)
         assert process.stdout is not None
         lines = [process.stdout.readline()]

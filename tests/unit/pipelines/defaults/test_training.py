@@ -3,7 +3,6 @@
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import pytest
 from pipelines.defaults import training
 from pipelines.defaults.arguments import InvalidInput, parse_arguments
 from pipelines.defaults.channels import read_channel
+from tests.tools import forking
 
 INVALID = {
     "num_round": ["0", "-1", "x", "1.5", "99999999999", "nan", "", "True"],
@@ -115,7 +115,11 @@ def test_the_failure_file_has_the_line(tmp_path: Path, case: str, monkeypatch: p
     arguments = {"hyperparameter": ["--num_round", "0"], "quantiles": ["--quantiles", "0.5"]}.get(case, [])
     environment = {**os.environ, "PYTHONPATH": str(Path(training.__file__).parents[2])}
     process = subprocess.run(
-        [sys.executable, training.__file__, *arguments], env=environment, capture_output=True, text=True, check=False
+        [forking.ensure_stand_in(), training.__file__, *arguments],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     failure = (tmp_path / "output/failure").read_text()
     assert process.returncode == 1, process.stderr

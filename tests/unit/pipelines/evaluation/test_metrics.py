@@ -62,6 +62,7 @@ def test_curves_are_thinned_and_keep_their_ends() -> None:
     assert (curve["recall"][0], curve["recall"][-1]) == (1.0, 0.0)
 
 
+@pytest.mark.soak
 def test_equal_curves_give_equal_bytes(tmp_path: Path) -> None:
     score = RANDOM.random(4_000)
     values = metrics.compute_metrics(LABEL, score, 0.25)

@@ -70,11 +70,19 @@ def tiny_model() -> Callable[[pa.Table, pa.Table], Model]:
     return train
 
 
+@pytest.fixture(scope="session")
+def features_of_day(compiled: CompiledFeatures, day_rows: Callable[[str], pa.Table]) -> pa.Table:
+    """Return the features of the day, as training computes them."""
+    day = day_rows("2013-02-01")
+    with closing(connect()) as connection:
+        query = FeatureQuery(compiled.query, day.schema, connection)
+        return query.compute({name: day[name].to_pylist() for name in query.columns}, day.num_rows)
+
+
 @pytest.fixture
-def served_model(query: FeatureQuery, row_features: RowFeatures, day: pa.Table, tiny_model: Any) -> ServedModel:
+def served_model(features_of_day: pa.Table, row_features: RowFeatures, day: pa.Table, tiny_model: Any) -> ServedModel:
     """Return the served model."""
-    features = query.compute({name: day[name].to_pylist() for name in query.columns}, day.num_rows)
-    model = tiny_model(features, day)
+    model = tiny_model(features_of_day, day)
     return ServedModel("flights", "7", row_features, lambda table: model.score_columns(table.to_pydict()))
 
 
@@ -114,15 +122,21 @@ def client(make_client: Callable[..., Client]) -> Client:
     return make_client()
 
 
-@pytest.fixture
-def rows(day: pa.Table) -> list[dict[str, Any]]:
-    """Return the rows of the day as JSON values, with all columns that are known before the prediction."""
+@pytest.fixture(scope="session")
+def text_of_rows(day_rows: Callable[[str], pa.Table]) -> str:
+    """Return the rows of the day as JSON, with all columns that are known before the prediction."""
+    day = day_rows("2013-02-01")
     names = [name for name in day.column_names if name not in HIDDEN]
-    return json.loads(json.dumps(day.select(names).to_pylist(), default=lambda value: value.isoformat()))
+    return json.dumps(day.select(names).to_pylist(), default=lambda value: value.isoformat())
 
 
 @pytest.fixture
-def scores_of_day(served_model: ServedModel, day: pa.Table, query: FeatureQuery) -> np.ndarray[Any, Any]:
+def rows(text_of_rows: str) -> list[dict[str, Any]]:
+    """Return the rows of the day as JSON values. A test may change them."""
+    return json.loads(text_of_rows)
+
+
+@pytest.fixture
+def scores_of_day(served_model: ServedModel, features_of_day: pa.Table) -> np.ndarray[Any, Any]:
     """Return the scores of the day, which no request was needed for."""
-    features = query.compute({name: day[name].to_pylist() for name in query.columns}, day.num_rows)
-    return np.asarray(served_model.scorer(features))
+    return np.asarray(served_model.scorer(features_of_day))

@@ -181,5 +181,6 @@ def test_an_error_says_that_the_server_is_down(
     store_archive: Any, monkeypatch: pytest.MonkeyPatch, free_port: Callable[[], int]
 ) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{free_port()}")
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")  # boto3 waits up to twelve seconds between its attempts
     with pytest.raises(ServiceError, match="AWS_ENDPOINT_URL"), s3.open_folder("s3://bucket/a/model.tar.gz", "model"):
         pass

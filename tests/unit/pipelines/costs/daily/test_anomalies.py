@@ -71,9 +71,10 @@ def test_jump_is_an_anomaly_of_the_day_on_which_it_happened():
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("years", [2, pytest.param(6, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("workload", WORKLOADS, ids=lambda workload: workload.name)
-def test_false_alarms_are_about_one_a_year_at_most(workload):
-    assert count_false_alarms(workload, years=6, seed=3) <= 1.5
+def test_false_alarms_are_about_one_a_year_at_most(workload, years):
+    assert count_false_alarms(workload, years=years, seed=3) <= 1.5
 
 
 def test_smaller_factor_gives_more_false_alarms(monkeypatch):

@@ -139,7 +139,7 @@ def test_fewer_days_give_a_wider_interval(task: Task) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("task", CASES)
+@pytest.mark.parametrize("task", ["binary", pytest.param("multiclass", marks=pytest.mark.soak)])
 def test_the_report_draws_it_by_week_and_slice(task: Task, tmp_path: Path) -> None:
     holdout, cost, _ = add_metrics(task)
     policy = Policy(group_by="date", slices={"columns": ["airport"], "max_drop": 0.5, "min_rows": 100})

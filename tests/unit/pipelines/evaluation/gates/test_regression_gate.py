@@ -150,21 +150,23 @@ def test_refuses_labels_and_scores_that_are_not_finite() -> None:
             replace(holdout, **{field: broken})
 
 
-def test_the_report_has_the_pictures_of_a_regression(tmp_path: Path) -> None:
-    holdout = build_holdout(noise=5.0)
-    for number, rows in enumerate((holdout, replace(holdout, champion_score=None))):
-        judgement = judge(JudgedData(rows, ("airport",)), POLICY)
-        outcome = combine_outcomes(judgement.checks)
-        verdict = build_verdict(outcome=outcome, checks=judgement.checks)
-        importance = {"distance": 0.7, "airport": 0.3}
-        page = write_report(tmp_path / str(number), verdict, rows, judgement, POLICY, importance, {})
-        assert {path.name for path in page.parent.iterdir()} == {
-            "report.html",
-            "predictions.png",
-            "reliability.png",
-            "holdout_parts.png",
-        }
-        assert page.read_text().count("data:image/png;base64,") == 3, "the page shows each picture"
+@pytest.mark.parametrize("has_champion", [True, pytest.param(False, marks=pytest.mark.soak)])
+def test_the_report_has_the_pictures_of_a_regression(tmp_path: Path, has_champion: bool) -> None:
+    rows = build_holdout(noise=5.0)
+    if not has_champion:
+        rows = replace(rows, champion_score=None)
+    judgement = judge(JudgedData(rows, ("airport",)), POLICY)
+    outcome = combine_outcomes(judgement.checks)
+    verdict = build_verdict(outcome=outcome, checks=judgement.checks)
+    importance = {"distance": 0.7, "airport": 0.3}
+    page = write_report(tmp_path / "report", verdict, rows, judgement, POLICY, importance, {})
+    assert {path.name for path in page.parent.iterdir()} == {
+        "report.html",
+        "predictions.png",
+        "reliability.png",
+        "holdout_parts.png",
+    }
+    assert page.read_text().count("data:image/png;base64,") == 3, "the page shows each picture"
 
 
 def test_metrics_of_the_user_are_reported_and_drawn_by_week_and_slice(tmp_path: Path) -> None:

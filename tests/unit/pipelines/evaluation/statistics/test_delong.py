@@ -87,16 +87,17 @@ def test_one_row_of_a_label_leaves_the_auc_open() -> None:
     assert difference.low < -0.9 < 0.9 < difference.high
 
 
-def test_few_rows_of_a_label_cover_the_truth() -> None:
+@pytest.mark.parametrize(("trials", "limit"), [(300, 23), pytest.param(1_000, 65, marks=pytest.mark.soak)])
+def test_few_rows_of_a_label_cover_the_truth(trials: int, limit: int) -> None:
     """Two rows of label 1 above all others happen often, though the AUC is 0.76. DeLong alone is certain then."""
     random, misses = np.random.default_rng(4), {"exact": 0, "delong": 0}
     label = np.repeat([1, 0], [3, 200])
-    for _ in range(1_000):
+    for _ in range(trials):
         estimate = delong.estimate_auc(label, random.normal(label), 0.05)
         misses["exact"] += estimate.low > 0.7602
         misses["delong"] += estimate.value - norm.isf(0.05) * estimate.se > 0.7602
-    assert misses["exact"] <= 65
-    assert misses["delong"] > 150  # negative control
+    assert misses["exact"] <= limit
+    assert misses["delong"] > 0.15 * trials  # negative control
 
 
 def test_the_interval_stays_between_zero_and_one() -> None:

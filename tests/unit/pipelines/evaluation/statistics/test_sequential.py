@@ -51,8 +51,9 @@ def test_the_factor_is_that_of_the_paper(progress: float, alpha: float) -> None:
 
 
 @pytest.mark.slow
-def test_looking_every_day_does_not_add_false_discoveries() -> None:
-    random, looks, tests = np.random.default_rng(3), 60, 400
+@pytest.mark.parametrize("tests", [150, pytest.param(400, marks=pytest.mark.soak)])
+def test_looking_every_day_does_not_add_false_discoveries(tests: int) -> None:
+    random, looks = np.random.default_rng(3), 60
     sequential, once = 0, 0
     for _ in range(tests):
         # two samples without a difference, 50 rows of each on a day

@@ -1,4 +1,4 @@
-"""Simulate 1,000 holdouts, and test how often a gate on these intervals is wrong and how often it finds a gain."""
+"""Simulate holdouts, and test how often a gate on these intervals is wrong and how often it finds a gain."""
 
 import math
 from collections.abc import Callable
@@ -13,8 +13,8 @@ from pipelines.evaluation.statistics.estimate import Estimate
 from pipelines.evaluation.statistics.hypotheses import compute_rows_needed, decide
 
 Array = np.ndarray[Any, Any]
-TRIALS = 1_000
-"""Number of simulated holdouts. The bounds of the tests follow from it."""
+TRIALS = pytest.mark.parametrize("trials", [400, pytest.param(1_000, marks=pytest.mark.soak)])
+"""Numbers of simulated holdouts. The bounds of the tests follow from them."""
 ALPHA, POWER = 0.05, 0.8
 Gate = Callable[[Array, Array, Array, int], Estimate]
 
@@ -36,7 +36,7 @@ def build_holdout(rows: int, random: np.random.Generator, noises: tuple[float, f
     return label, candidate, champion
 
 
-def count_passes(gate: Gate, rows: int, noises: tuple[float, float], trials: int = TRIALS) -> int:
+def count_passes(gate: Gate, rows: int, noises: tuple[float, float], trials: int) -> int:
     random = np.random.default_rng(1)
     estimates = (gate(*build_holdout(rows, random, noises), trial) for trial in range(trials))
     return sum(decide(estimate, bound=0.0, relevant_effect=0.01) == "passed" for estimate in estimates)
@@ -47,9 +47,10 @@ GATES = pytest.mark.parametrize("gate", [estimate_auc_gain, estimate_log_loss_ga
 
 @pytest.mark.slow
 @GATES
-def test_equal_models_pass_in_alpha_of_the_cases(gate: Gate) -> None:
-    passes = count_passes(gate, 300, (0.5, 0.5))
-    assert stats.binomtest(passes, TRIALS, ALPHA).pvalue > 0.01
+@TRIALS
+def test_equal_models_pass_in_alpha_of_the_cases(gate: Gate, trials: int) -> None:
+    passes = count_passes(gate, 300, (0.5, 0.5), trials)
+    assert stats.binomtest(passes, trials, ALPHA).pvalue > 0.01
 
 
 @GATES
@@ -62,14 +63,15 @@ def test_a_worse_model_passes_less_often_and_a_better_model_more_often(gate: Gat
 
 @pytest.mark.slow
 @GATES
-def test_a_gain_is_detected_with_the_required_power(gate: Gate) -> None:
+@TRIALS
+def test_a_gain_is_detected_with_the_required_power(gate: Gate, trials: int) -> None:
     noises = (0.5, 1.0)
     gain = GAINS[gate](*build_holdout(1_000_000, np.random.default_rng(3), noises))
     rows_needed = compute_rows_needed(gain.se, gain.rows, gain.value, ALPHA, POWER)
     assert 200 < rows_needed < 2_000
-    power = count_passes(gate, rows_needed, noises) / TRIALS
+    power = count_passes(gate, rows_needed, noises, trials) / trials
     # The tolerance is three standard errors of the simulation, and two points for the normal approximation.
-    assert power == pytest.approx(POWER, abs=3 * math.sqrt(POWER * (1 - POWER) / TRIALS) + 0.02)
+    assert power == pytest.approx(POWER, abs=3 * math.sqrt(POWER * (1 - POWER) / trials) + 0.02)
     # Negative control: half the rows do not have this power.
     assert count_passes(gate, rows_needed // 2, noises, trials=400) / 400 < POWER - 0.1
 

@@ -250,7 +250,8 @@ def test_refuses_counts_that_do_not_fit() -> None:
         ComparedColumn("x", "numeric", Counts(REFERENCE), Counts(WINDOW), np.array([1.0, 2]))
 
 
-def test_random_counts_give_only_finite_numbers() -> None:
+@pytest.mark.parametrize("count", [100, pytest.param(300, marks=pytest.mark.soak)])
+def test_random_counts_give_only_finite_numbers(count: int) -> None:
     random = np.random.default_rng(8)
 
     def draw_counts(days: int) -> Counts:
@@ -260,7 +261,7 @@ def test_random_counts_give_only_finite_numbers() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for kind in ("numeric", "category"):
-            pairs = [(draw_counts(random.integers(1, 20)), draw_counts(random.integers(1, 9))) for _ in range(300)]
+            pairs = [(draw_counts(random.integers(1, 20)), draw_counts(random.integers(1, 9))) for _ in range(count)]
             findings = [
                 finding for pair in pairs for finding in examine_column(ComparedColumn("x", kind, *pair, edges=EDGES))
             ]

@@ -63,10 +63,11 @@ def test_the_interval_without_days_is_near_that_of_delong() -> None:
 
 
 @pytest.mark.slow
-def test_the_interval_over_days_covers_the_truth_and_that_over_rows_does_not() -> None:
+@pytest.mark.parametrize("days", [1_000, pytest.param(4_000, marks=pytest.mark.soak)])
+def test_the_interval_over_days_covers_the_truth_and_that_over_rows_does_not(days: int) -> None:
     truth = {
         name: estimate.value
-        for name, estimate in performance.measure_performance(simulate_days(4_000, 300, 99, 0.8), SCORE, 0.05).items()
+        for name, estimate in performance.measure_performance(simulate_days(days, 300, 99, 0.8), SCORE, 0.05).items()
     }
 
     trials = 100
@@ -159,7 +160,7 @@ def test_only_a_loss_against_the_holdout_is_significant() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("correlation", "window_days"), [(0.0, 7), (0.5, 14)])
+@pytest.mark.parametrize(("correlation", "window_days"), [pytest.param(0.0, 7, marks=pytest.mark.soak), (0.5, 14)])
 def test_a_loss_is_as_rare_as_its_p_value_says_where_weather_lasts(correlation: float, window_days: int) -> None:
     """`benchmarks/results/losses.json` has all lengths, and more windows."""
     windows, limit = 250, {"ece": 0.0}

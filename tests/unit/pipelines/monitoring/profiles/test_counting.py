@@ -141,6 +141,7 @@ def test_counts_the_errors_of_a_regression(save: Save) -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("java")
+@pytest.mark.soak
 def test_spark_counts_the_same(reference: Reference, save: Save, generate_rows: Rows) -> None:
     frame = generate_rows(3_000, 4)
     path = save(frame)
