@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 
 from pipelines.steps import evaluate, preprocess, snapshot, train

@@ -5,10 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-import pytest
 
-
-@pytest.mark.soak
 def test_importing_the_model_prints_nothing() -> None:
     process = subprocess.run(
         [sys.executable, "-c", "import pipelines.defaults.serving"], capture_output=True, text=True, check=True
