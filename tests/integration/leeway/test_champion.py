@@ -4,8 +4,8 @@ import asyncio
 import contextlib
 from typing import Any
 
+import certifi
 import pytest
-import requests
 from leeway.hooks.step.champion import needs_library, read_champion
 from leeway.triggers.champion import CHAMPION, ChampionTrigger
 from mlflow import MlflowClient
@@ -142,7 +142,7 @@ def test_answer_of_another_server_is_no_answer_of_mlflow(registry, monkeypatch, 
 
 def test_credentials_that_only_the_library_reads_lead_to_the_library(registry, monkeypatch):
     """A child process reads the champion of the server with MLflow's library."""
-    monkeypatch.setenv("MLFLOW_TRACKING_SERVER_CERT_PATH", requests.certs.where())
+    monkeypatch.setenv("MLFLOW_TRACKING_SERVER_CERT_PATH", certifi.where())
     registry.set_registered_model_alias(MODEL, "champion", "2")
     assert needs_library() and read_champion(MODEL) == "2"
 

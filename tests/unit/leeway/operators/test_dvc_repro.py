@@ -16,4 +16,5 @@ def test_spec_has_the_version_of_the_dag_bundle(monkeypatch: pytest.MonkeyPatch,
     """The version is that of each try: a task that is tried again or cleared has the version of its run."""
     monkeypatch.setattr(StepOperator, "execute", lambda self, _: self.build_spec())
     task = DvcReproOperator(task_id="repro", targets=["preprocess"])
-    assert task.execute({"ti": SimpleNamespace(bundle_instance=bundle)})["bundle_version"] == version
+    context: Any = {"ti": SimpleNamespace(bundle_instance=bundle)}
+    assert task.execute(context)["bundle_version"] == version
