@@ -17,7 +17,10 @@ from pipelines.errors import DataError, SpecError
 from pipelines.steps import showback
 from tests.unit.pipelines.costs.ledger_rows import make_endpoint_row, make_row
 
-NOW = dt.datetime.now(dt.UTC)
+
+def get_now() -> dt.datetime:
+    """Return the present moment: a run of the tests may cross midnight, or the end of a month."""
+    return dt.datetime.now(dt.UTC)
 
 
 def run_costs(*arguments: str) -> str:
@@ -30,13 +33,13 @@ def run_costs(*arguments: str) -> str:
 @pytest.fixture
 def ledgers(home: Path) -> list[dict[str, Any]]:
     """Fill both ledgers: 60 days with a job, yesterday's ten times as expensive, and an endpoint two days ago."""
-    days = [NOW - dt.timedelta(days=n, minutes=1) for n in range(60)]
+    days = [get_now() - dt.timedelta(days=n, minutes=1) for n in range(60)]
     rows = [
         make_row(f"j{n}", day, team="red" if n % 2 else "", cost_usd=100.0 if n == 1 else 10.0, project="flights")
         for n, day in enumerate(days)
     ]
     Ledger.open().add([{name: value for name, value in row.items() if name != "date"} for row in rows])
-    EndpointLedger.open().add([make_endpoint_row(NOW - dt.timedelta(days=2), project="flights", running=False)])
+    EndpointLedger.open().add([make_endpoint_row(get_now() - dt.timedelta(days=2), project="flights", running=False)])
     return rows
 
 
@@ -71,18 +74,18 @@ def test_output_that_cannot_be_written_gives_one_line(
 def test_page_of_a_project_and_a_month_has_only_its_days(
     ledgers: list[dict[str, Any]], home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    other_row = make_row("other", NOW - dt.timedelta(days=2), cost_usd=7.0, project="other")
+    other_row = make_row("other", get_now() - dt.timedelta(days=2), cost_usd=7.0, project="other")
     Ledger.open().add([{name: value for name, value in other_row.items() if name != "date"}])
     pages = []
     monkeypatch.setattr("pipelines.costs.showback.page.write_showback_page", lambda *args: pages.append(args))
-    month = f"{NOW.replace(day=1) - dt.timedelta(days=1):%Y-%m}"
+    month = f"{get_now().replace(day=1) - dt.timedelta(days=1):%Y-%m}"
     for options in ((), ("--project", "flights"), ("--project", "flights", "--month", month)):
         run_costs("report", "--html", "p.html", *options)
     assert [list(daily_costs) for *_, daily_costs, _ in pages] == [["flights", "other"], ["flights"], ["flights"]]
     assert [judged_days for *_, judged_days in pages] == ["the last four weeks", "the last four weeks", month]
     last_days = [daily_costs["flights"].days[-1] for *_, daily_costs, _ in pages]
-    yesterday = NOW.date() - dt.timedelta(days=1)
-    assert last_days == [yesterday, yesterday, NOW.date().replace(day=1) - dt.timedelta(days=1)]
+    yesterday = get_now().date() - dt.timedelta(days=1)
+    assert last_days == [yesterday, yesterday, get_now().date().replace(day=1) - dt.timedelta(days=1)]
 
 
 def test_team_of_a_project_is_in_params_yaml(
@@ -105,7 +108,7 @@ def test_reserved_share_follows_the_stated_commitment(
     ledgers: list[dict[str, Any]], home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fresh_settings: Any
 ) -> None:
     assert "reserved: no commitment stated" in run_costs("report", "--by", "team").replace("\n", " ")
-    begin = (NOW - dt.timedelta(days=2)).date()
+    begin = (get_now() - dt.timedelta(days=2)).date()
     commitment = f"{{usd_h: 0.35, term: 1y, begin: {begin}, discount: 0.3}}"
     write_section(f"{{commitments: [{commitment}]}}", tmp_path, monkeypatch)
     fresh_settings()
@@ -150,7 +153,7 @@ def test_key_figures_have_values_targets_and_reasons(ledgers: list[dict[str, Any
     output = run_costs("kpi")
     assert "100.0 %" in output and ">= 95.0 %" in output and "not known" in output
     assert "Anomaly: flights cost 100.00 USD" in output
-    assert "Anomaly" not in run_costs("kpi", "--month", f"{NOW:%Y-%m}")
+    assert "Anomaly" not in run_costs("kpi", "--month", f"{get_now():%Y-%m}")
     record = json.loads(run_costs("kpi", "--json"))
     figures = {figure["name"]: figure for figure in record["figures"]}
     assert (figures["job_success"]["jobs"], figures["job_success"]["is_met"]) == (30, True)
@@ -179,7 +182,7 @@ def test_wrong_options_give_one_line(home: Path, arguments: tuple[str, ...], tex
 def test_commitment_says_what_it_saves_and_risks(ledgers: list[dict[str, Any]], home: Path) -> None:
     assert "No commitment pays off" in run_costs("commitment", "--discount", "0.3"), "all jobs ran on spot"
     rows = [
-        make_endpoint_row(NOW - dt.timedelta(days=n + 1), 24, project="flights", endpoint="big", cost_usd=240.0)
+        make_endpoint_row(get_now() - dt.timedelta(days=n + 1), 24, project="flights", endpoint="big", cost_usd=240.0)
         for n in range(60)
     ]
     EndpointLedger.open().add([{**row, "variant": f"v{n}"} for n, row in enumerate(rows)])

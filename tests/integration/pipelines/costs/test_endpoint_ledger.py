@@ -19,14 +19,18 @@ from pipelines.lake.month_table import MonthTable, TableVersion, get_month
 from pipelines.steps import budget
 
 PRICE = Price(usd_h=0.5, date=dt.date(2026, 10, 1), source="test")
-MONTH_BEGIN, MONTH_END = get_month_bounds(get_current_month())
+
+
+def get_month_times() -> tuple[dt.datetime, dt.datetime]:
+    """Return begin and end of the present month: a run of the tests may cross the end of a month."""
+    return get_month_bounds(get_current_month())
 
 
 def make_row(begin: float, end: float, **fields: Any) -> dict[str, Any]:
     """Return the row of an hour count of this month, with one instance."""
     names = {"endpoint": "boats", "config": "a", "project": "flights", "model": "boats", "instance_type": "ml.m5.large"}
     fleet = Fleet(**{"region": "us-east-1", "variant": "v", **names, **fields})
-    time = tuple(MONTH_BEGIN + dt.timedelta(hours=hours) for hours in (begin, end))
+    time = tuple(get_month_times()[0] + dt.timedelta(hours=hours) for hours in (begin, end))
     usage = Usage(instance_h=end - begin, instance_count=1)
     if fleet.memory_mb:
         usage = Usage(requests=20, busy_s=1_800)
@@ -35,7 +39,9 @@ def make_row(begin: float, end: float, **fields: Any) -> dict[str, Any]:
 
 def list_times(ledger: EndpointLedger) -> list[tuple[float, float]]:
     rows = ledger.read_rows()
-    return [tuple((row[name] - MONTH_BEGIN).total_seconds() / 3_600 for name in ("begin", "end")) for row in rows]
+    return [
+        tuple((row[name] - get_month_times()[0]).total_seconds() / 3_600 for name in ("begin", "end")) for row in rows
+    ]
 
 
 def test_a_time_is_charged_once(home: Path) -> None:
@@ -141,7 +147,8 @@ def test_report_shows_what_the_endpoints_used(commands: Any, home: Path) -> None
 
 @pytest.mark.usefixtures("charged")
 def test_budget_of_a_training_counts_endpoints_until_the_end_of_the_month() -> None:
-    hours_left = (MONTH_END - MONTH_BEGIN).total_seconds() / 3_600 - 4
+    month_begin, month_end = get_month_times()
+    hours_left = (month_end - month_begin).total_seconds() / 3_600 - 4
     serverless_usd_h = 0.5 / 4
     expected_usd = hours_left * (0.5 + serverless_usd_h)
     common = {"region": "us-east-1", "instance_types": ["ml.m5.large"], "max_run_s": 3_600, "project": "flights"}
@@ -175,7 +182,7 @@ def test_forecast_of_a_deployment_is_that_of_section_serving(commands: Any, home
     assert (result["project"], result["month_budget_usd"], result["allowed"]) == ("flights", 250, True)
     assert result["release_usd"] == 0, "there is no endpoint yet"
     hours = result["rest_of_month_usd"] / 0.23
-    assert hours == pytest.approx((MONTH_END - dt.datetime.now(dt.UTC)).total_seconds() / 3_600, abs=0.2)
+    assert hours == pytest.approx((get_month_times()[1] - dt.datetime.now(dt.UTC)).total_seconds() / 3_600, abs=0.2)
 
     EndpointLedger.open().add([make_row(0, 1, endpoint="flights"), make_row(0, 1)])
     process = commands.run_step("costs", "forecast-deployment", "flights", "--instance-count", "1")

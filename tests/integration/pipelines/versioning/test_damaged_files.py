@@ -68,7 +68,7 @@ def test_a_damaged_file_of_the_cache_gives_no_damaged_features(
     run("one")
     (cached_file,) = (path for path in home.glob("dvc/cache/files/md5/*/*") if path.read_bytes() == b"2013-01-02 1\n")
     damage_file(cached_file, damage)
-    assert "data/features: 1 file(s) from DVC's cache are damaged" in run("two")
+    assert "data/features: removed, because 1 file(s) from DVC's cache are damaged" in run("two")
     assert count_runs(tmp_path) == 2
     assert cached_file.read_bytes() == b"2013-01-02 1\n", "the cache has the right file again"
     assert "are damaged" not in run("three"), "the negative control"

@@ -14,7 +14,12 @@ from pipelines.costs.prices import find_price, find_serverless_price, read_regio
 from pipelines.errors import DataError
 from pipelines.settings import settings
 
-TODAY = dt.datetime.now(dt.UTC).date()
+
+def get_today() -> dt.date:
+    """Return today: a run of the tests may cross midnight."""
+    return dt.datetime.now(dt.UTC).date()
+
+
 Write = Callable[..., Path]
 
 
@@ -36,7 +41,7 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
 
 
 def test_a_table_of_today_is_used(write: Write) -> None:
-    write(str(TODAY), str(TODAY), 3)
+    write(str(get_today()), str(get_today()), 3)
     assert find_price("ml.a.b", "r").usd_h == 3
 
 
@@ -69,7 +74,7 @@ def test_a_day_that_is_no_day_is_refused(as_of: Any, write: Write) -> None:
 
 def test_a_table_of_a_day_that_has_not_come_is_refused(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     """A day in the far east begins up to 14 hours before that of UTC."""
-    tomorrow, later = (str(TODAY + dt.timedelta(days=days)) for days in (1, 2))
+    tomorrow, later = (str(get_today() + dt.timedelta(days=days)) for days in (1, 2))
     path = write(tomorrow, tomorrow)
     assert find_price("ml.a.b", "r").usd_h == 0.1
     path.unlink()
