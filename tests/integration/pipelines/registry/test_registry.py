@@ -119,6 +119,7 @@ def test_a_candidate_is_registered_once_with_its_lineage(data: Path, model: str,
     assert run.data.metrics["holdout_auc"] == first.metrics["auc"]
     artifact_paths = {artifact.path for artifact in open_client(with_mlflow).list_artifacts(first.run_id)}
     assert {"evaluation", "snapshot.json", "dvc.lock", "params.yaml"} <= artifact_paths
+    assert [event.kind for event in Journal.open().read_state(model).events] == ["registered"]
 
 
 def test_another_as_of_makes_another_version_and_another_training_another_run(data: Path, model: str) -> None:

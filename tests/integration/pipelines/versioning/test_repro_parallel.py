@@ -118,7 +118,6 @@ def test_a_killed_run_leaves_no_corrupt_entry_and_can_be_repeated(
     assert len(list_entries(home)) >= runs * 61  # of each run 60 files, and their folder
 
 
-@pytest.mark.soak
 def test_an_incomplete_lock_file_is_restored_from_its_backup(start_repro: Any, home: Path, tmp_path: Path) -> None:
     from pipelines.versioning.workspaces import LOCK_BACKUP
 

@@ -222,7 +222,6 @@ def test_a_changed_row_of_the_lake_is_reported(
     assert "stored features" not in line
 
 
-@pytest.mark.soak
 def test_changed_features_in_the_cache_are_reported(
     project: Project, model: str, restore_after_test: Callable[[Path], Path]
 ) -> None:

@@ -201,7 +201,6 @@ def test_refuses_models_and_versions_that_do_not_exist(
     assert list_kinds(model) == ["registered"]
 
 
-@pytest.mark.soak
 def test_refuses_to_promote_after_the_champion_was_deleted_in_mlflow(
     model: str, client: Any, make_version: Callable[..., str]
 ) -> None:
@@ -304,7 +303,6 @@ def test_rolls_back_to_a_given_version(model: str, client: Any, make_version: Ca
     assert rollback(model, to=fourth, force=True).version == fourth == read_alias(client, model)
 
 
-@pytest.mark.soak
 def test_a_version_that_was_rolled_back_is_no_champion_of_the_past(
     model: str, client: Any, make_version: Callable[..., str]
 ) -> None:
@@ -456,7 +454,6 @@ def test_params_yaml_sets_the_policy_for_moved_aliases(
     assert "put back" in run_cli("check", model, "--put-back")
 
 
-@pytest.mark.soak
 def test_a_promotion_records_an_alias_that_was_moved_by_hand(
     model: str, client: Any, make_version: Callable[..., str], caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -545,7 +542,7 @@ def test_the_events_of_a_model_do_not_depend_on_other_models(
 # decide
 
 
-@pytest.mark.parametrize("outcome", ["passed", pytest.param("undecided", marks=pytest.mark.soak)])
+@pytest.mark.parametrize("outcome", ["passed", "undecided"])
 def test_a_verdict_that_needs_approval_waits_for_a_person(
     model: str, client: Any, make_version: Callable[..., str], outcome: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -566,7 +563,6 @@ def test_a_verdict_that_needs_approval_waits_for_a_person(
     assert approval_event.evidence["verdict_digest"] == sha256(Path(f"{number}.json"))
 
 
-@pytest.mark.soak
 def test_a_person_can_approve_after_a_rejection(model: str, client: Any, make_version: Callable[..., str]) -> None:
     number = make_version()
     write_verdict(client, model, number, needs_approval=True)

@@ -290,7 +290,6 @@ def test_check_completes_a_promotion_killed_between_event_and_alias(
     assert len(read_state(model).events) == 4, "`registry check` reports no manual change of the alias"
 
 
-@pytest.mark.soak
 def test_an_overtaken_promoter_leaves_no_stale_alias(model: str, proxy: DelayingProxy, commands: Any) -> None:
     first = register_candidate(model, "")
     process = start_promotion(model, first, proxy, commands)
