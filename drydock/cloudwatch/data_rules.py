@@ -27,7 +27,7 @@ def check_namespace(namespace: str) -> None:
     """Check that a client may put data into a namespace.
 
     Raises:
-        InvalidParameterValue: The namespace is one of AWS. A retry cannot help.
+        InvalidParameterValue: The namespace belongs to AWS. A retry cannot help.
     """
     if namespace.startswith(RESERVED_PREFIX):
         raise InvalidParameterValue(f"The value {RESERVED_PREFIX} for parameter Namespace is invalid.")
@@ -37,7 +37,8 @@ def check_data(metric_data: Sequence[Mapping[str, Any]]) -> None:
     """Check the member MetricData of PutMetricData, in addition to moto's checks.
 
     Raises:
-        ServiceException: A datum has no value, or one that CloudWatch refuses. A retry cannot help.
+        MissingParameter: A datum has no name or no value. A retry cannot help.
+        InvalidParameterValue: CloudWatch refuses a value: NaN, or one beyond `MAX_VALUE`. A retry cannot help.
     """
     for number, datum in enumerate(metric_data, 1):
         path = f"MetricData.member.{number}"

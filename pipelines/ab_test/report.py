@@ -31,7 +31,8 @@ class Report:
     alpha: float
     """Probability of a wrong decision, no matter how many reports are read."""
     planned_rows: int
-    """Number of rows of both versions for which the width of the intervals is optimized."""
+    """Number of rows, of both versions together, for which the width of the intervals is optimized. In a paired test, a
+    row that both versions scored counts once."""
     sums: OutcomeSums
     """Sums of the metric by day, for each version."""
     history: Sequence[Difference | None]
@@ -81,7 +82,7 @@ def build_report(
         metric: the metric of the sums.
         sums: sums by day, from `sum_outcomes`.
         alpha: probability that the true difference is outside the interval in any report of the test.
-        planned_rows: number of rows of both versions for which the width of the interval is optimized.
+        planned_rows: number of rows, of both versions together, for which the width of the interval is optimized.
     """
     samples_by_day = ([sample.select_first(days) for sample in sums.samples] for days in range(1, len(sums.days) + 1))
     history = [
@@ -116,7 +117,7 @@ def draw_chart(path: Path, report: Report) -> Path:
     axis.fill_between(list(differences), lows, highs, color=CANDIDATE_COLOR, alpha=0.18)
     axis.plot(list(differences), values, color=CANDIDATE_COLOR, marker="o", markersize=3)
     axis.axhline(0, color=REFERENCE_COLOR, linewidth=1)
-    # The intervals of the first days are very wide: with all of them, the chart would show no other difference.
+    # The intervals of the first days are very wide, so they are cut off: otherwise, later differences would look flat.
     limit = 3 * max(abs(value) for value in (report.difference.low, report.difference.high))
     axis.set_ylim(-limit, limit)
     first, second = report.versions

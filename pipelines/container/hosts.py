@@ -40,7 +40,7 @@ class Hosts:
     Attributes:
         names: names of all hosts; the first is the one that writes the model. They resolve to addresses.
         current_name: name of this host.
-        job: name of the job. The port is derived from it, so that two jobs on one machine use different ports.
+        job: name of the job. The port is derived from it, so that two jobs on one machine seldom use the same port.
     """
 
     names: Sequence[str]

@@ -65,6 +65,7 @@ class Training:
         self.data_wait = DataWait()
         (rows, description), (validation_rows, _) = map(read_channel, (args.train, args.validation))
         self.objective, self.metrics = choose_objective(args, description)
+        # If the step `divide` divided the file: number of rows, digest, categories and classes of the whole file.
         self.parts = description.get("parts", {})
         self.inputs = _list_inputs(args)
         self.checkpoints = (
@@ -198,7 +199,7 @@ def _list_inputs(args: argparse.Namespace) -> dict[str, Any]:
 def _describe_error(error: Exception) -> str:
     """Describe an error on one line, without the C++ stack that xgboost appends.
 
-    The text names the file and line of the code, unless the input is wrong.
+    The text names the file and line of the code, unless the input is wrong or the hosts cannot work together.
     """
     text = " ".join(str(error).split("Stack trace")[0].split())
     if isinstance(error, (InvalidInput, HostsError)):

@@ -12,7 +12,7 @@ from pipelines.planning.memory import BYTES, estimate_weights
 from pipelines.planning.sizes import MAX_DEVICES, MAX_DIMENSION, DecoderSize, require_choice, require_positive
 
 GATED_VALUES = 3
-"""Values of the gated layer that exist at once: the activated gate, up, and their product."""
+"""Values of the gated layer that exist at once: the activated gate, the up projection, and their product."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,8 @@ class InferenceSetup:
         precision: precision of the weights, one of `BYTES`.
         cache: precision of the keys and values in the cache, one of `BYTES`.
         computation: precision of the computation, one of `BYTES`.
-        devices: devices that share the model (tensor parallelism). They must divide the heads of the queries.
+        devices: number of devices that share the model (tensor parallelism). The number of query heads must be a
+            multiple of it.
         prefill: tokens of prompts that are computed at once; 0 for one whole sequence.
 
     Raises:
@@ -66,7 +67,9 @@ class InferenceMemory:
 
 
 def estimate_token_cache(size: DecoderSize, precision: str = "bf16", devices: int = 1) -> float:
-    """Return the bytes of the KV cache for each token, on a device: `2 * layers * key_width * bytes / devices`.
+    """Return the bytes of the KV cache for each token, on a device.
+
+    They are `2 * layers * key_width * bytes / min(devices, key_heads)`.
 
     Source: Kwon et al. 2023 (PagedAttention), section 3: keys and values, for each layer. With grouped-query attention,
     keys and values have fewer heads than queries (Ainslie et al. 2023, section 2.2). A device has at least one head of
@@ -89,9 +92,9 @@ def estimate_token_cache(size: DecoderSize, precision: str = "bf16", devices: in
 def estimate_prefill(size: DecoderSize, tokens: int, batch: int, serving: InferenceSetup) -> float:
     """Return the bytes of the largest temporary values of an inference on a device.
 
-    The result is the larger one of two: the values of a layer, or the logits of the last token of each sequence, in
-    fp32. A layer has its input and the normalized input, whole on each device, and either the queries, keys, values and
-    the output of the attention, or `GATED_VALUES` of the gated layer, which are divided among the devices.
+    The result is the larger one of two: the values of a layer, or the fp32 logits of the last token of each sequence.
+    Each device has the whole input of the layer and the whole normalized input. The other values are divided among the
+    devices: either queries, keys, values and output of the attention, or `GATED_VALUES` of the gated layer.
 
     Source: counted by operation, for the layer of Llama in transformers, without a gradient, with attention that stores
     no scores. Not compared with a measurement.
@@ -109,9 +112,9 @@ def estimate_prefill(size: DecoderSize, tokens: int, batch: int, serving: Infere
     require_positive("batch", batch, MAX_DIMENSION)
     value_bytes = BYTES[serving.computation]
     attention = 2 * size.query_width + 2 * size.key_width
-    shared_values = max(attention, GATED_VALUES * size.intermediate) / serving.devices
+    divided_values = max(attention, GATED_VALUES * size.intermediate) / serving.devices
     logits = batch * size.vocabulary * BYTES["fp32"]
-    return max(tokens * value_bytes * (2 * size.hidden + shared_values), logits)
+    return max(tokens * value_bytes * (2 * size.hidden + divided_values), logits)
 
 
 def estimate_inference(size: DecoderSize, sequence: int, batch: int, serving: InferenceSetup) -> InferenceMemory:

@@ -27,7 +27,8 @@ class Replay(Job):
         self.ingest(session)
         self.train(session, [first_day], PROMOTE_PARAMS)
         self._require_champion(session, first_day)
-        # The models that a training in each month would give. The report compares with them; they are not promoted.
+        # The models that a training in each month would give. The report compares the loop with them. They are not
+        # promoted.
         self.train(session, months, conf={})
         with self.measure_phase("play"), display.show_progress("days replayed") as progress_bar:
             # These DAGs are unpaused only now. Before, each published day would have started runs that nobody needs.

@@ -12,7 +12,8 @@ FEATURE_GROUP_OPERATIONS = (
     *(f"{verb}FeatureGroup" for verb in ("Create", "Describe", "Delete")),
     "ListFeatureGroups",
 )
-# Values of SortBy in `listing`, by the values of SortBy in ListFeatureGroups.
+# Values of SortBy in `listing`, by the values of SortBy in ListFeatureGroups. No group here has an offline store:
+# OfflineStoreStatus sorts by the status of the group.
 _SORT_VALUES = {"Name": "Name", "FeatureGroupStatus": "Status", "OfflineStoreStatus": "Status"}
 
 

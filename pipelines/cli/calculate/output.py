@@ -72,7 +72,7 @@ def write_report(report: Report, *, as_json: bool) -> None:
 
 
 def format_number(value: float | None) -> str:
-    """Format a number with four significant digits, or all digits before the decimal point; None as a dash."""
+    """Format a number with four significant digits; from 1,000 to 10^15, as a whole number; None as a dash."""
     if value is None:
         return "-"
     if value == 0 or 1e-3 <= abs(value) < 1e15:

@@ -95,7 +95,7 @@ class Division:
         return worker_spans
 
     def _count_taken_samples(self, rank: int, worker: int, finished_steps: int) -> int:
-        """Return the number of samples in the batches of a worker among the first `finished_steps` steps."""
+        """Return the number of samples in the batches that a worker makes for the first `finished_steps` steps."""
         batch_count = -(-(finished_steps - worker) // self.workers) if finished_steps > worker else 0
         if not batch_count:
             return 0

@@ -42,7 +42,7 @@ SCHEMA = pa.schema(
         ("price_date", pa.date32()),
         ("price_source", _TEXT),
         ("cost_usd", pa.float64()),
-        *((name, pa.float64()) for name in ("zero_h", "saved_usd")),
+        *((name, pa.float64()) for name in ("zero_h", "saved_usd")),  # hours without any instance, what they saved
         # What the instances used, percent: cpu_peak, cpu_mean ... Null if it is not known.
         *((name, pa.float64()) for name in COLUMNS),
         (OBSERVED_COLUMN, pa.float64()),  # null if the utilization was not read: serverless variants, and old rows
@@ -89,7 +89,7 @@ class EndpointLedger:
         """Read the rows of a month (YYYY-MM) and a project, oldest first. An empty argument selects all.
 
         Raises:
-            DataError: a selected row has no time. A retry cannot help.
+            DataError: a selected row lacks a time, or ends before it begins. A retry cannot help.
         """
         where = EqualTo(DATE_COLUMN, f"{month}-01") if month else None
         rows: list[Row] = self._months.read(where).to_pylist()

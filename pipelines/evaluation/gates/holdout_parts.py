@@ -136,16 +136,16 @@ def _make_table(
     """
     records: list[dict[str, Any]] = []
     for column, values in masks.items():
-        for value, mask in values.items():
+        for part, mask in values.items():
             rows = int(mask.sum())
-            part = estimate(mask) if part_metric.has_value(holdout.label[mask]) else None
-            record = {"column": column, "part": value, "rows": rows, "judged": bool(part and is_judged(part))}
-            if part:
-                record["value"] = part.value
-            if part and math.isfinite(part.se):
-                record |= {"low": part.low, "high": part.high}
-            if part and record["judged"]:
-                record["p_value"] = _compute_p_value(part, bound)
+            result = estimate(mask) if part_metric.has_value(holdout.label[mask]) else None
+            record = {"column": column, "part": part, "rows": rows, "judged": bool(result and is_judged(result))}
+            if result:
+                record["value"] = result.value
+            if result and math.isfinite(result.se):
+                record |= {"low": result.low, "high": result.high}
+            if result and record["judged"]:
+                record["p_value"] = _compute_p_value(result, bound)
             records.append(record)
     table = pd.DataFrame(records, columns=TABLE_COLUMNS)
     has_p_value = table["judged"].astype(bool)

@@ -1,9 +1,9 @@
 """Build metrics as functions of weights of the rows. The rows are sorted only once, when the function is built.
 
 Each builder of a binary metric takes labels (bool) and scores, and returns a function. The function takes weights of
-shape (draws, rows), and returns the metric of each draw, shape (draws,). With weights of 1, the metric equals the same
-metric of scikit-learn, and `ece` equals that of `pipelines.evaluation.metrics`. If a draw lacks one of the two labels,
-a metric that needs both is NaN.
+shape (draws, rows), and returns the metric of each draw, shape (draws,). A draw is one set of weights, such as a
+resample of the bootstrap. With weights of 1, the metric equals the same metric of scikit-learn, and `ece` equals that
+of `pipelines.evaluation.metrics`. If a draw lacks one of the two labels, a metric that needs both is NaN.
 """
 
 from __future__ import annotations
@@ -164,8 +164,8 @@ CLASS_METRICS: Mapping[str, Callable[..., WeightedMetric]] = {
     "recall": multiclass.build_recall_metric,
     "auc": multiclass.build_class_auc_metric,
 }
-"""Maps the beginning of the name of each metric of one class to the function that makes the metric from the class's
-index."""
+"""Maps the beginning of the name of each metric of one class to the function that makes the metric. Besides labels and
+scores, the function takes the index of the class."""
 MEANS_OVER_CLASSES = ("macro_auc", "balanced_accuracy", "macro_f1")
 """Metrics in which a class with few rows has the same weight as any other class."""
 METRICS: Mapping[Task, Mapping[str, Metric]] = {

@@ -35,8 +35,8 @@ class Limits:
             start a job whose worst case costs more.
         max_run_s: seconds of training after which SageMaker stops the job.
         max_wait_s: seconds after its creation at which a spot job is stopped.
-        month_left_usd: what is left of the project's monthly budget, USD; 0 or less if nothing is left.
-            With `max_run_s`, it limits the cost of the worst case, too.
+        month_left_usd: what is left of the project's monthly budget, USD; 0 or less if nothing is left. It limits only
+            the worst-case cost, so without `max_run_s` it excludes nothing.
     """
 
     deadline_s: float | None = None

@@ -83,7 +83,11 @@ def parse_condition(value: Any) -> RowCondition | None:
 
 
 def build_condition_sql(rows: Rows, condition: RowCondition | None) -> str | None:
-    """Return the SQL of a condition; empty without a condition, None if only Great Expectations can judge it."""
+    """Return the SQL of a condition; empty without a condition, None if only Great Expectations can judge it.
+
+    Do not call it for a condition that `parse_condition` could not read: that is None, too, and None selects all rows
+    here.
+    """
     if condition is None:
         return ""
     if isinstance(condition, AllOf | AnyOf):
