@@ -36,7 +36,7 @@ class Notebooks:
         self._stored_metrics = StoredMetrics(store)
         self._lock, self._close_event = threading.RLock(), threading.Event()
         self._items: dict[tuple[Owner, str], dict[str, NotebookItem]] = defaultdict(dict)
-        # The last minute's CPU of each notebook instance, by owner and name.
+        # The CPU in the newest minute of each notebook instance, by owner and name.
         self._data: dict[tuple[Owner, str], HistogramDatum] = {}
         for kind, resources in self._resources.items():
             for owner, text in resources.iterate():
@@ -139,7 +139,8 @@ class Notebooks:
     def _record(self, owner: Owner, name: str, cpu_percent: float) -> None:
         """Add a value to the current minute of a notebook instance, and store the minute."""
         minute = utcnow().replace(second=0, microsecond=0)
-        # Outside of the lock: moto's reset, which locks all backends, waits for this lock.
+        # Before the lock is taken: moto's reset locks all backends, then waits for this lock. In the other order, both
+        # could wait forever.
         metric_data = cloudwatch_backends[owner.account_id][owner.region].metric_data
         with self._lock:
             datum = self._data.get((owner, name))

@@ -74,7 +74,7 @@ def unpack(
 
 
 def merge(folders: Sequence[Path], target: Path) -> list[str]:
-    """Merge the contents of several folders into one. If several folders have a name, the first folder's entry is used.
+    """Merge the contents of several folders into one. Of entries with the same name, that of the first folder is used.
 
     The files are hard links to the originals, if the file system supports that.
 
@@ -109,7 +109,8 @@ def _extract(tar: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> Non
     if hasattr(tarfile, "data_filter"):
         tar.extract(member, folder, filter="data")
         return
-    # Python before 3.11.4, as in Debian 12, has no such filter. Allow the same members, except for links.
+    # Python before 3.11.4, as in Debian 12, has no such filter. Refuse more than the filter does: also all links,
+    # absolute names (the filter makes them relative) and names with `..` (it allows those that stay in the folder).
     path = PurePosixPath(member.name)
     if path.is_absolute() or ".." in path.parts:
         raise ValueError(f"{member.name} leads out of the folder")

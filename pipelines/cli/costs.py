@@ -115,10 +115,10 @@ def forecast_backfill(
     runs, past_rows = _count_runs(dag, first, last) if runs is None else runs, Ledger.open().read_rows(dag_id=dag)
     check_rows(past_rows)
     month, paying_project = get_current_month(), project or str(budget.get("project", ""))
-    machine = (instance_type, instance_count, max_run_s, region)
-    past_cost = None if any(machine) else forecasting.estimate_from_ledger(past_rows)
-    cost = past_cost or _estimate_worst_case(budget, dag, *machine)
-    if not past_cost and not any(machine):
+    worst_case_options = (instance_type, instance_count, max_run_s, region)
+    past_cost = None if any(worst_case_options) else forecasting.estimate_from_ledger(past_rows)
+    cost = past_cost or _estimate_worst_case(budget, dag, *worst_case_options)
+    if not past_cost and not any(worst_case_options):
         cost = replace(cost, basis=f"no past run of {dag} in the ledger: {cost.basis}")
     spending = read_spending(paying_project, month, list_running_fleets())
     result = forecasting.Forecast(dag, runs, cost, paying_project, month, spending, budget.get("month_usd"))

@@ -1,6 +1,6 @@
 """Train one booster on several hosts: each has a share of the rows, and xgboost adds up their histograms.
 
-The hosts make the same decisions in the same order, because each of these functions waits for all hosts. On one host,
+Each of these functions waits for all hosts. So all hosts must call the same functions in the same order. On one host,
 nothing is exchanged.
 
 The module is part of the training job's source bundle, so it imports only xgboost, numpy, the standard library and
@@ -25,8 +25,8 @@ from pipelines.container.hosts import Hosts, HostsError
 from pipelines.container.signals import Stopped
 
 JOIN_S = 60
-"""Longest time in which the hosts connect to each other, after the first host has passed its address to all, and in
-which they disconnect, seconds."""
+"""Seconds that the hosts have to connect to each other, once the first host has passed its address to all; they have as
+many to disconnect."""
 TIMEOUT_S = 600
 """Longest time that a host waits for another one in a round, for example while the first one saves a checkpoint,
 seconds."""
@@ -67,7 +67,7 @@ def find_group(hosts: Hosts, identity: str) -> Group:
     except BaseException:
         _free(tracker)
         raise
-    # The digits make the order of the names that of the hosts: the first host gets the rank 0.
+    # With leading zeros, the names sort in the order of the hosts: the first host gets the rank 0.
     arguments = {"dmlc_task_id": f"{hosts.index:06d}", "dmlc_retry": RETRIES, "dmlc_timeout": TIMEOUT_S}
     return Group(hosts, {**json.loads(address), **arguments}, tracker)
 

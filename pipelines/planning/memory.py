@@ -102,7 +102,10 @@ class TrainingMemory:
 
     @property
     def peak_bytes(self) -> float:
-        """The largest memory at a moment of a step with one pass: activations are released as gradients are created."""
+        """The largest memory during a step without gradient accumulation.
+
+        The backward pass releases activations as it creates gradients, so only the larger of both is added.
+        """
         fixed_bytes = self.weights + self.optimizer + self.gathered
         return fixed_bytes + max(self.gradients, self.activations + self.working)
 

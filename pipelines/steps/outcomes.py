@@ -64,7 +64,7 @@ class OutcomesResult(Result):
 
 
 def run(spec: OutcomesSpec) -> OutcomesResult:
-    """Replace the partition's outcomes with its current predictions, joined with its published labels.
+    """Replace the model's outcomes of the partition with its current predictions, joined with the published labels.
 
     Raises:
         DataError: the partition is not published; a retry helps once it is. Or its labels cannot be computed; a retry
@@ -88,7 +88,7 @@ def run(spec: OutcomesSpec) -> OutcomesResult:
 
 
 def _join_labels(lake: Lake, dataset: Dataset, spec: OutcomesSpec) -> OutcomesResult:
-    """Store the scores with their labels; if no label is known, remove the outcomes of the partition."""
+    """Store the model's scores with their labels; if no label is known, remove its outcomes of the partition."""
     from pipelines.features.label_column import build_label_query
     from pipelines.lake import connect
     from pipelines.scored_rows import list_stored_scores

@@ -22,8 +22,8 @@ class TableScorer:
     all other tables, and every table if it has to check the types of the features.
 
     Args:
-        model: the model as MLflow loads it, or a `DirectModel`. Its signature was removed if MLflow need not check the
-            types.
+        model: the model as MLflow loads it, or a `DirectModel`, which was loaded without MLflow. Its signature was
+            removed if MLflow need not check the types.
         names: the features, in the order of the model's signature. A table may have them in another order.
     """
 

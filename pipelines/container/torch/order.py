@@ -37,7 +37,8 @@ class EpochOrder:
         sizes: number of samples of each block.
         seed: seed, 0 or more. The same arguments give the same order, with any version of numpy.
         epoch: number of the epoch, 0 or more.
-        buffer: smallest number of samples that are shuffled together; 0: the samples stay in the order of the blocks.
+        buffer: smallest number of samples that are shuffled together (the last ones may be fewer); 0: nothing is
+            shuffled, neither the blocks nor their samples.
     """
 
     def __init__(self, sizes: Sequence[int], seed: int, epoch: int, buffer: int) -> None:
@@ -85,9 +86,9 @@ class EpochOrder:
 
 
 def _find_buffer_bounds(sizes: Positions, buffer: int) -> Positions:
-    """Return where buffers of at least `buffer` samples begin, as numbers of blocks, and the end of the last one.
+    """Return where each buffer begins, as numbers of blocks, and the end of the last one.
 
-    Each buffer is as short as possible, so it has fewer than `buffer` samples plus those of one block.
+    A buffer ends with the first block with which it has `buffer` samples or more. The last buffer may have fewer.
     """
     bounds, count = [0], 0
     for number, size in enumerate(sizes.tolist(), 1):

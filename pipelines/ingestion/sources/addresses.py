@@ -25,8 +25,8 @@ def redact(url: str) -> str:
         return url
     is_web = scheme.startswith("http")
     without_fragment = remainder.partition("#")[0] if is_web else remainder
-    has_query = is_web or _has_secret_parameter(remainder)
-    before_query, query, _ = without_fragment.partition("?") if has_query else (without_fragment, "", "")
+    is_query_removed = is_web or _has_secret_parameter(remainder)
+    before_query, query, _ = without_fragment.partition("?") if is_query_removed else (without_fragment, "", "")
     authority, slash, path = before_query.partition("/")
     return f"{scheme}://{authority.rpartition('@')[2]}{slash}{path}{'?...' if query else ''}"
 
@@ -40,8 +40,8 @@ def has_secret(address: str) -> bool:
     """Return whether the address holds a password, a parameter with the name of a secret or, for HTTP, a user."""
     if "://" not in address:
         return False
-    authority, separator, _ = address.partition("://")[2].partition("/")[0].rpartition("@")
-    if separator and (":" in authority or is_http(address)):
+    user_and_password, separator, _ = address.partition("://")[2].partition("/")[0].rpartition("@")
+    if separator and (":" in user_and_password or is_http(address)):
         return True
     return _has_secret_parameter(address)
 

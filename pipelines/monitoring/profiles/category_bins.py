@@ -8,9 +8,10 @@ from pipelines.monitoring.profiles.reference import CategoryBins
 from pipelines.monitoring.profiles.texts import select_normalizer
 
 OTHER, UNSEEN, MISSING = -3, -2, -1
-"""Positions, from the end of a list, of the counts that follow those of the values with a bin of their own. OTHER: the
-other values in training. UNSEEN: values that were not in training; if the reference does not list the values of OTHER,
-unseen values count as OTHER, too. MISSING: rows without a value; `Column.counts` does not have this last count."""
+"""Indices of the last three entries in a list of a category's counts. The entries before them count the values with a
+bin of their own. OTHER: the other values in training. UNSEEN: values that were not in training; if the reference does
+not list the values of OTHER, unseen values count as OTHER, too. MISSING: rows without a value. `Column.counts` is this
+list without its last entry; `Column.missing` has that count."""
 
 
 def build_bin_finder(category: CategoryBins) -> Callable[[str | None], int]:

@@ -11,7 +11,10 @@ value."""
 
 
 def select_normalizer(family: str) -> Normalize:
-    """Select the function that normalizes the texts of values of a type family (see `reference.Family`)."""
+    """Select the function that normalizes the texts of values of a type family (see `reference.Family`).
+
+    Of the family `other`, only dates and times can be categories.
+    """
     return {"number": _normalize_number, "other": _normalize_time}.get(family, _keep_text)
 
 
@@ -30,5 +33,5 @@ def _normalize_number(text: str) -> str | None:
 
 def _normalize_time(text: str) -> str | None:
     """Write times alike: Arrow writes 00:00:00.000000Z, DuckDB 00:00:00+00, Spark 00:00:00. Dates need no change."""
-    local_text = text.removesuffix("Z").removesuffix("+00")
-    return local_text.rstrip("0").rstrip(".") if "." in local_text else local_text
+    text_without_zone = text.removesuffix("Z").removesuffix("+00")
+    return text_without_zone.rstrip("0").rstrip(".") if "." in text_without_zone else text_without_zone

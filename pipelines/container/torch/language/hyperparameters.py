@@ -14,14 +14,14 @@ from typing import Any, NoReturn
 from pipelines.errors import SpecError
 
 CHOICES = {"method": ("lora", "full"), "precision": ("bf16", "fp32"), "strategy": ("auto", "ddp", "fsdp")}
-"""Maps each hyperparameter to its possible values."""
+"""Maps each hyperparameter that is one of a few words to these words."""
 LIMITS: dict[str, tuple[float, float]] = {
     **{"sequence_length": (2, 2**20), "batch_size": (1, 2**20), "accumulation": (1, 2**20), "epochs": (1, 100_000)},
     **{"learning_rate": (0, 10), "warmup_share": (0, 1), "weight_decay": (0, 10), "max_gradient_norm": (0, 1e6)},
     **{"lora_rank": (1, 4_096), "lora_alpha": (0.001, 1e6), "lora_dropout": (0, 0.99)},
     **{"seed": (0, 2**31 - 1), "log_steps": (1, 10**6), "checkpoint_s": (0, 86_400), "keep_checkpoints": (1, 1_000)},
 }
-"""Maps each hyperparameter to its smallest and largest value."""
+"""Maps each hyperparameter that is a number to its smallest and largest value."""
 CHANGEABLE = ("strategy", "gradient_checkpointing", "accumulation", "log_steps", "checkpoint_s", "keep_checkpoints")
 """Hyperparameters that a resumed training may change: they decide how the model is computed, not what is computed."""
 WEIGHT_HYPERPARAMETERS = ("method", "lora_rank", "lora_targets")

@@ -25,7 +25,7 @@ MAX_ROUNDS = 1_000
 MAX_ROUNDS_OF_ALL = 100_000
 """Largest number of rounds of all trials together that are returned, if there are at most 2,000 trials."""
 MAX_UNDEFINED_TRIALS = 5
-"""Largest number of trials in whose logs an objective that is not a finite number is searched."""
+"""Largest number of trials whose logs are searched for an objective that is not a finite number."""
 MAX_VALUE_CHARS = 30
 """Largest number of characters of an objective's text in an error."""
 MIN_ROUNDS = 50
@@ -64,7 +64,8 @@ def read_rounds(client: Any, trials: Sequence[Trial], regex: str, log: Logger) -
 def find_undefined_objective(client: Any, trials: Sequence[Trial], regex: str, log: Logger) -> str:
     """Return which trial's last objective is not a finite number, and what it is; empty if there is none.
 
-    An error is only logged, because the text is only part of another error. Only the first trials are read.
+    An error is only logged, because the returned text is only part of the message of another error. Only the first
+    trials are read.
 
     Args:
         client: boto3 client of CloudWatch Logs.
