@@ -91,7 +91,7 @@ class DriftResult(Result):
     """Whether to request a training: on drift, or if a training is overdue; in a backfill, only if
     `retrain_in_backfill` allows it."""
     page: str = ""
-    """Address of the page with the charts; empty if the outcome is undecided."""
+    """Address of the page with the charts; empty if no page was written, for example without a champion."""
     rows: int = 0
     """Rows of the window."""
     missing: list[dt.date]

@@ -49,11 +49,11 @@ class PlanSpec(Spec):
     """Seconds after which a trial is stopped and counts as failed."""
     budget_usd: Annotated[float, Field(gt=0)] | None = None
     """Largest cost of all trials, USD; null: no limit. Trials on this machine cost nothing; but a budget that does not
-    pay for one trial of `max_trial_s` is refused everywhere."""
+    pay for one trial of `max_trial_s` is refused here, too."""
     instance_type: str = "ml.m5.large"
     """Instance type of a trial on SageMaker. `budget_usd` is checked with its price."""
     region: str = "us-east-1"
-    """AWS region of this price."""
+    """AWS region whose prices are used with `budget_usd`."""
     warm_start: str = ""
     """Name of an earlier search on this machine, a folder with its trials.csv, or the id of its MLflow run. The
     strategy learns from its completed trials inside the space. They are not part of `trials`, and none of them can be
