@@ -53,8 +53,8 @@ class Policy(Parameters):
     """Smallest number of rows of a window with which a decision is made, and of labelled rows with which a measured
     loss of performance can cause an alarm."""
     min_weight: Share = 0.02
-    """Smallest total importance of the columns whose alarms would begin. Columns with a smaller total start no alarm: one
-    unimportant column is not enough."""
+    """Smallest total importance of the columns whose alarms would begin. Columns with a smaller total start no alarm:
+    one unimportant column is not enough."""
 
     @property
     def alpha(self) -> float:
