@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -137,11 +138,16 @@ def test_a_distribution_that_drydock_lacks_is_refused(drydock: Any, settings: di
         drydock.create_job("refused", "", HyperParameters=settings)
 
 
+def is_installed(program: str) -> bool:
+    """Return whether drydock finds a program: in the folder of its interpreter, or in PATH."""
+    return Path(sys.executable).with_name(program).exists() or shutil.which(program) is not None
+
+
 @pytest.mark.parametrize(
     ("setting", "program"), [("sagemaker_torch_distributed_enabled", "torchrun"), ("sagemaker_mpi_enabled", "mpirun")]
 )
 def test_a_launcher_that_is_missing_ends_the_job_before_it_runs(drydock: Any, setting: str, program: str) -> None:
-    if shutil.which(program):
+    if is_installed(program):
         pytest.skip(f"{program} is installed")
     fields = {"HyperParameters": {setting: "true"}, "ResourceConfig": build_resources(2)}
     job = drydock.run_job(f"no-{program}", "print('ran')", **fields)
@@ -152,6 +158,8 @@ def test_a_launcher_that_is_missing_ends_the_job_before_it_runs(drydock: Any, se
 
 def test_torchrun_starts_on_each_host(tmp_path: Path, run_drydock: Any) -> None:
     """A stand-in for torchrun prints its arguments: test_torch.py runs the real one, where torch is installed."""
+    if is_installed("torchrun"):
+        pytest.skip("torchrun is installed")
     program = tmp_path / "bin" / "torchrun"
     program.parent.mkdir()
     program.write_text('#!/bin/sh\necho "torchrun $*"\n')
