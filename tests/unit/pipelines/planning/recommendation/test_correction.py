@@ -45,8 +45,12 @@ def test_predictions_that_are_right_are_not_made_worse(seed: int) -> None:
 
 
 def test_few_jobs_are_hardly_believed() -> None:
-    one = learn_correction([Observation("a", "m5", 100, 400)], "a", "m5")
-    assert one.factor == pytest.approx(4 ** (1 / 3)) and (one.low, one.high, one.jobs) == (None, None, 1)
+    correction_of_one = learn_correction([Observation("a", "m5", 100, 400)], "a", "m5")
+    assert correction_of_one.factor == pytest.approx(4 ** (1 / 3)) and (
+        correction_of_one.low,
+        correction_of_one.high,
+        correction_of_one.jobs,
+    ) == (None, None, 1)
     many = learn_correction([Observation("a", "m5", 100, 400)] * 50, "a", "m5")
     assert many.factor == pytest.approx(4 ** (50 / 52)) and many.low == 1
     assert many.high == pytest.approx(4 / many.factor), "the band still has the time of the jobs"

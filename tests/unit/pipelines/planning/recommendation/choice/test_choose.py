@@ -37,8 +37,8 @@ def test_spot_is_compared_only_if_the_saving_of_all_types_is_known() -> None:
     known = run(rows)
     assert known.instance_type == "ml.m5.2xlarge" and " spot" in known.instance_choice
     assert known.predicted_usd == pytest.approx(0.461 * 0.1, rel=0.01)
-    one = run(rows[1:])
-    assert one.instance_type == "ml.m5.xlarge" and "at most" in one.instance_choice
+    choice_of_one = run(rows[1:])
+    assert choice_of_one.instance_type == "ml.m5.xlarge" and "at most" in choice_of_one.instance_choice
     assert run(rows, spot=False).instance_type == "ml.m5.xlarge", "6,000 s at half the price cost less than 3,600 s"
 
 
