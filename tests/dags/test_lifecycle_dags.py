@@ -124,6 +124,7 @@ def test_the_runs_of_an_hourly_or_monthly_dataset_have_keys_of_its_unit(load_dag
         "bills_ingest": ("2026-01", "2026-02"),
     }.items():
         dag = bag.dags[dag_id]
+        assert " day" not in f"{dag.description} {dag.doc_md}", "its texts name another unit than its partitions"
         info = create_timetable(dag.schedule).next_dagrun_info_v2(
             last_dagrun_info=None, restriction=TimeRestriction(pendulum.datetime(2026, 2, 1), None, catchup=True)
         )

@@ -13,21 +13,19 @@ from leeway.operators.validate import ValidateOperator
 from pipelines.errors import SpecError
 
 DOC = """
-### Ingest, validate and publish a day of {dataset}
+### Ingest, validate and publish {dataset}, one {unit} per run
 
-(If the partitions of {dataset} are hours or months, each run is for an hour or a month instead of a day.)
-
-`ingest` reads the rows of the run's day: for a scheduled run, the day before. `validate` checks the day against
-`expectations/{dataset}.json` and publishes it. After a critical failure the day is not published: its rows stay in
+`ingest` reads the rows of the run's {unit}: for a scheduled run, the {unit} before. `validate` checks them against
+`expectations/{dataset}.json` and publishes them. After a critical failure they are not published: they stay in
 `{dataset}_raw`, and the task's button *Data docs* (tab Details) opens the results.
 
-* **Backfill**: any range of days. The days run in parallel. A second run of a day changes nothing if the source has the
-same rows.
-* **Late data**: if the source of a day changed, run the day again. If its rows changed, it is published again, and
-the asset `{dataset}` gets an event with the numbers of added, removed and changed rows.
-* **A day was refused**: correct the source, then clear the run.
-* **A day has fewer rows than before, or ends early**: it is refused, since its file may have been truncated. If the day
-is complete, run the day again with the param `allow_shrink`.
+* **Backfill**: any range of {unit}s. They run in parallel. A second run of the same {unit} changes nothing if the
+source has the same rows.
+* **Late data**: if the source of one {unit} changed, run that {unit} again. If its rows changed, it is published again,
+and the asset `{dataset}` gets an event with the numbers of added, removed and changed rows.
+* **Validation refused the rows**: correct the source, then clear the run.
+* **There are fewer rows than before, or they end early**: the {unit} is refused, since its file may have been
+truncated. If it is complete, run it again with the param `allow_shrink`.
 """
 ALLOW_SHRINK = "Publish partitions that shrink or end early. Null: params.yaml decides."
 KEYS = {"hour": ("%Y-%m-%dT%H", HOUR), "day": ("%Y-%m-%d", PARTITION), "month": ("%Y-%m", MONTH)}
@@ -60,8 +58,8 @@ def create_ingestion_dag(
         SpecError: `partition` is unknown. A retry cannot help.
     """
     require_unit(partition)
-    key_format, template = KEYS[partition]
-    with _create_empty_dag(dataset, start, end, schedule, key_format) as dag:
+    template = KEYS[partition][1]
+    with _create_empty_dag(dataset, start, end, schedule, partition) as dag:
         ingest = IngestOperator(task_id="ingest", dataset=dataset, partition=template)
         ingest >> ValidateOperator(
             task_id="validate",
@@ -79,12 +77,12 @@ def require_unit(partition: str) -> None:
         raise SpecError(f"unknown partition {partition!r}.", f"Use one of: {', '.join(KEYS)}.")
 
 
-def _create_empty_dag(dataset: str, start: dt.datetime, end: dt.datetime | None, schedule: str, key_format: str) -> DAG:
+def _create_empty_dag(dataset: str, start: dt.datetime, end: dt.datetime | None, schedule: str, partition: Unit) -> DAG:
     return DAG(
         dag_id=f"{dataset}_ingest",
-        doc_md=DOC.format(dataset=dataset),
-        description=f"Ingests, validates and publishes a day of {dataset}.",
-        schedule=CronPartitionTimetable(schedule, timezone="UTC", run_offset=PREVIOUS, key_format=key_format),
+        doc_md=DOC.format(dataset=dataset, unit=partition),
+        description=f"Ingests, validates and publishes each {partition} of {dataset}.",
+        schedule=CronPartitionTimetable(schedule, timezone="UTC", run_offset=PREVIOUS, key_format=KEYS[partition][0]),
         start_date=start,
         end_date=end,
         catchup=False,

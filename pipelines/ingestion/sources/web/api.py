@@ -124,6 +124,9 @@ class _HttpRows:
             types[name] = pa.float64() if pa.types.is_decimal(data_type) else data_type
         return types
 
+    def _has_date(self) -> bool:
+        return any(DATE_PLACEHOLDER.search(text) for text in (self.url, *self.params.values()))
+
     def _get_day_column(self, types: Mapping[str, pa.DataType], day: dt.date | None) -> str:
         """Return the column that gives the day of a row; empty if `day` is the day of all rows."""
         name = self.day or (DATE_COLUMN if DATE_COLUMN in types or day is None else "")
@@ -145,7 +148,7 @@ class HttpSource(_HttpRows):
             SpecError: a retry cannot help.
         """
         super().__post_init__()
-        if not any(DATE_PLACEHOLDER.search(text) for text in (self.url, *self.params.values())):
+        if not self._has_date():
             problem = f"{redact(self.url)}: neither the address nor params= has {{date}}."
             raise SpecError(problem, "Write {date} where the API expects the day to return.")
 
@@ -181,12 +184,15 @@ class HttpChanges(_HttpRows):
     since_param: str = "since"
 
     def __post_init__(self) -> None:
-        """Refuse a cursor that is not declared.
+        """Refuse a cursor that is not declared, and {date}.
 
         Raises:
             SpecError: a retry cannot help.
         """
         super().__post_init__()
+        if self._has_date():
+            problem = f"{redact(self.url)}: the address or params= has {{date}}, but changes have no day."
+            raise SpecError(problem, "Remove it, or use HttpSource.")
         if self.cursor not in self.columns:
             raise SpecError(f"{redact(self.url)}: cursor={self.cursor!r} is not one of columns=.")
 
