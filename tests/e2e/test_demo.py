@@ -328,7 +328,8 @@ def roll_back_in_browser(airflow: AirflowClient, password: str, why: str) -> Non
 @pytest.mark.soak
 def test_a_person_logs_in_and_sees_the_model_in_a_browser(airflow, password):
     with open_model(airflow, password) as page:
-        assert page.get_by_text("version 1").first.is_visible()
+        # The documents that the page shows first may be older than the demo: they are updated once somebody looks.
+        page.get_by_text("version 1").first.wait_for(timeout=120_000)
         lineage = page.get_by_role("list", name="Lineage of version 1")
         lineage.get_by_text("trained on 2013-01-27 to 2013-01-28").wait_for()
         assert lineage.get_by_role("link").filter(has_text="flights_train/").count() == 1
