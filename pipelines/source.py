@@ -40,7 +40,7 @@ class Source(Protocol):
         """List the partitions whose `date` is within `days`, and for which the source has data, in ascending order.
 
         Returns:
-            Keys of the dataset's unit: days (`datetime.date`), or `Hour` or `Month` of `pipelines.partitions`.
+            The partitions, in the dataset's unit: `datetime.date`, or `Hour` or `Month` of `pipelines.partitions`.
         """
 
     def read(self, partition: Any) -> pa.RecordBatchReader:

@@ -156,7 +156,7 @@ class WeeklyPricePattern:
         deviations = [log(self._compute_ratio(position) / usual_ratios[position % WEEK_H]) for position in positions]
         variance = sum(value * value for value in deviations)
         covariance = sum(first * second for first, second in pairwise(deviations))
-        return max(0.0, covariance / variance) if variance > exp(-50) else 0.0  # 0: constant prices
+        return max(0.0, covariance / variance) if variance > exp(-50) else 0.0  # constant prices have no variance
 
 
 def compute_quantile(values: Sequence[float], quantile: float) -> float:

@@ -41,7 +41,7 @@ def compare_versions(
 
 
 def read_cost_usd(version: ModelVersion) -> float | None:
-    """Return the cost of the version's training in US dollars; None if it has no such tag, or no number in it."""
+    """Return the cost of the version's training in US dollars; None if its tag is missing, or is not a number."""
     try:
         return float(version.tags["leeway.cost_usd"])
     except (KeyError, ValueError):

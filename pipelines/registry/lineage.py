@@ -1,6 +1,6 @@
 """Build the lineage of a version: its tags, its provenance, and the metrics and tags of its costs.
 
-A parameter `lineage` is the field of this name of `EvaluateSpec`: names without the prefix `leeway.`, to texts.
+Each parameter `lineage` has the form of `EvaluateSpec.lineage`: it maps names without the prefix `leeway.` to texts.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ FEW_CLASSES = 2
 text column with more values, a text such as "NA" is a category of its own."""
 ID_SHARE = 0.9
 """A text column with at least this share of distinct values is an id, if it is not a category, and not long free text.
-So is one of mostly single words."""
+So is a text column of mostly single words, whatever its share."""
 MAX_CODE_CHARS = 40
 """Largest length of a text that is a code, such as a product number, characters. Longer texts of several words are free
 text."""
@@ -167,14 +167,14 @@ def _infer_text(name: str, texts: pa.Array, formats: Sequence[str], decimal_poin
     distinct_count = pc.count_distinct(values).as_py()
     if not distinct_count:
         return Column(name, "empty", pa.string(), values, distinct_count=0)
-    time_by_option = find_time_formats(values, formats) if formats else None
-    if (numbers := parse_numbers(values, decimal_point)) is not None and not time_by_option:
+    time_from_option = find_time_formats(values, formats) if formats else None
+    if (numbers := parse_numbers(values, decimal_point)) is not None and not time_from_option:
         number = _infer_number(name, numbers, distinct_count, null_texts)
         # An eight-digit number such as 20130105 is a day.
         if not (number.is_integer and pc.min(numbers).as_py() > 19_000_101 and pc.max(numbers).as_py() < 21_001_231):
             return number
-    time = time_by_option or find_time_formats(values)
-    if time and (distinct_count > 1 or time_by_option):
+    time = time_from_option or find_time_formats(values)
+    if time and (distinct_count > 1 or time_from_option):
         type_of_times = pa.timestamp("us", "UTC")
         return Column(name, "time", type_of_times, time.times, distinct_count, null_texts=null_texts, time=time)
     if numbers is not None:
@@ -198,7 +198,7 @@ def _infer_text(name: str, texts: pa.Array, formats: Sequence[str], decimal_poin
 
 
 def _infer_category(name: str, values: pa.Array) -> Column:
-    """Infer the kind of a column of other texts: category, id, constant or free text."""
+    """Infer the kind of texts that are not numbers, times or booleans: category, id, constant or free text."""
     distinct_count, rows = pc.count_distinct(values).as_py(), len(values) - values.null_count
     max_chars = pc.max(pc.utf8_length(values)).as_py()
     mean_words = pc.mean(pc.count_substring(values, " ")).as_py() + 1

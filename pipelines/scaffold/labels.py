@@ -71,10 +71,10 @@ def choose_label(request: Request, columns: Mapping[str, Column], excluded_names
     """
     if request.task and request.task not in get_args(Task):
         raise SpecError(f"--task {request.task!r} is unknown.", f"Use one of: {', '.join(get_args(Task))}.")
-    candidates = [name for name in columns if name not in excluded_names]
-    likely_names = [name for name in candidates if name.lower() in LABEL_NAMES]
+    possible_names = [name for name in columns if name not in excluded_names]
+    likely_names = [name for name in possible_names if name.lower() in LABEL_NAMES]
     name = request.label or (likely_names[0] if len(likely_names) == 1 else "")
-    column = columns[name or ask("label", "the column to predict is not given.", candidates)]
+    column = columns[name or ask("label", "the column to predict is not given.", possible_names)]
     if column.kind == "other":
         message = f"the label {column.name} has the type {column.type}, which no model predicts."
         raise DataError(message, "Give another --label.")

@@ -11,7 +11,7 @@ ESCAPES = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 def quote(text: str) -> str:
-    """Write a text as a literal in double quotes; in single quotes if it has more double quotes (as ruff does)."""
+    """Write a text as a literal in double quotes; in single ones if it has more double than single ones (as ruff)."""
     quote_char = "'" if text.count('"') > text.count("'") else '"'
     return f"{quote_char}{_escape(text, quote_char)}{quote_char}"
 

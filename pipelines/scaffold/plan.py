@@ -23,7 +23,7 @@ from pipelines.score_columns import PREDICTION_COLUMNS, is_score_column
 
 TIME_NAMES = ("time", "date", "day", "timestamp", "created", "at", "when", "ts")
 """Parts of the names of columns that probably hold the time of the row."""
-MAX_KEY_CANDIDATES = 15
+MAX_EXAMINED_COLUMNS = 15
 """Largest number of columns from which a key is inferred."""
 MAX_KEY_COLUMNS = 4
 """Largest number of columns of an inferred key, in addition to the day."""
@@ -131,16 +131,16 @@ def _choose_time(request: Request, sample: Sample, columns: Mapping[str, Column]
         message = f"no column of {sample.origin} holds dates or times, but Leeway needs the day of each row."
         hint = "Add a column with the time of each row. If there is one, name it and its format: --time, --time-format."
         raise DataError(message, hint)
-    candidates = [name for name in times if not columns[name].missing_count] or times
-    if all(_find_days(columns[name]).equals(_find_days(columns[candidates[0]])) for name in candidates):
+    possible_names = [name for name in times if not columns[name].missing_count] or times
+    if all(_find_days(columns[name]).equals(_find_days(columns[possible_names[0]])) for name in possible_names):
         # All have the same days, so one of them is enough: one with a time of day, if there is any.
-        candidates = sorted(candidates, key=lambda name: not _has_time_of_day(columns[name]))[:1]
-    likely_names = [name for name in candidates if any(part in TIME_NAMES for part in name.lower().split("_"))]
-    if len(candidates) > 1 and likely_names:
-        candidates = likely_names
-    time = request.time or (candidates[0] if len(candidates) == 1 else "")
-    reason = f"{' and '.join(candidates)} hold times; it is not clear which is the time of the row."
-    return _check_time(columns[time or ask("time", reason, candidates)])
+        possible_names = sorted(possible_names, key=lambda name: not _has_time_of_day(columns[name]))[:1]
+    likely_names = [name for name in possible_names if any(part in TIME_NAMES for part in name.lower().split("_"))]
+    if len(possible_names) > 1 and likely_names:
+        possible_names = likely_names
+    time = request.time or (possible_names[0] if len(possible_names) == 1 else "")
+    reason = f"{' and '.join(possible_names)} hold times; it is not clear which is the time of the row."
+    return _check_time(columns[time or ask("time", reason, possible_names)])
 
 
 def _check_time(column: Column) -> str:
@@ -193,15 +193,15 @@ def _find_key(
     usable_columns = [columns[name] for name in names if columns[name].kind in order]
     complete_columns = [column for column in usable_columns if not column.missing_count]
     complete_columns.sort(key=lambda column: (order[column.kind], -column.distinct_count))
-    candidates = [column.name for column in complete_columns[:MAX_KEY_CANDIDATES]]
-    codes = {name: pd.factorize(table[name].to_pandas())[0] for name in candidates}
+    possible_names = [column.name for column in complete_columns[:MAX_EXAMINED_COLUMNS]]
+    codes = {name: pd.factorize(table[name].to_pandas())[0] for name in possible_names}
     day_codes = pd.factorize(days.to_pandas())[0]
     for size in range(1, MAX_KEY_COLUMNS + 1):
-        for group in itertools.combinations(candidates, size):
+        for group in itertools.combinations(possible_names, size):
             if _is_unique([day_codes, *(codes[name] for name in group)]):
                 return list(group)
     reason = "no columns identify a row within its day: several rows are equal in all columns that a key could have."
-    return ask("key", reason, candidates).split(",")
+    return ask("key", reason, possible_names).split(",")
 
 
 def _check_key(

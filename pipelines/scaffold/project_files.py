@@ -37,7 +37,9 @@ def open_temporary_folder(project: Path) -> Iterator[Path]:
 
 
 def write_files(project: Path, folder: Path, new_files: Mapping[str, str], changed_files: Mapping[str, str]) -> None:
-    """Write the files to `folder`, then move them into the project. After an error or a kill, no new file remains.
+    """Write the files to `folder`, then move them into the project.
+
+    After an error, `open_temporary_folder` removes the new files; after a kill, `remove_leftovers` does it later.
 
     Args:
         project: folder of the project.

@@ -38,7 +38,7 @@ class Sizes:
     days: int
     """Number of days from the first to the last, both included."""
     days_with_rows: int
-    """Number of days with rows."""
+    """Number of days with rows, also of days after the last one with a label."""
     rows: int
     """Number of rows with a label."""
     rows_per_day: float

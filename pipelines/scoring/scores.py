@@ -46,6 +46,7 @@ def choose_version(registry: Registry, name: str, number: str, partition: Partit
 
     Raises:
         DataError: there is no version `number`, or the champion has no as_of. A retry cannot help.
+        ServiceError: MLflow failed. A retry can help.
     """
     if number:
         return registry.get_version(name, number)

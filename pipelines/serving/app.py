@@ -115,7 +115,7 @@ async def _read_body(request: HttpRequest) -> bytes:
 
 
 async def _answer_http_exception(_: HttpRequest, error: Exception) -> Response:
-    """Answer a request of an unknown path or method, in the same JSON form as all other errors."""
+    """Answer a request for an unknown path or method, in the same JSON form as all other errors."""
     assert isinstance(error, HTTPException)
     message = f"{error.detail}: the server has GET /ping and POST /invocations"
     return _answer_error(message, error.status_code, dict(error.headers or {}))

@@ -1,4 +1,4 @@
-"""Compute and score waiting requests together.
+"""Compute the features of waiting requests together, and score these requests together.
 
 Each request gets the same scores, to the bit, or the same error, as if it were alone.
 """

@@ -16,7 +16,7 @@ Row = dict[str, Any]
 
 
 class Recorder:
-    """Appends a JSON line for each row to the day's file in a folder. Only one thread may use a recorder.
+    """Appends a JSON line for each row to a file of the day and the process. Only one thread may use a recorder.
 
     If a line cannot be written, the error is logged, and the request is answered nevertheless.
 

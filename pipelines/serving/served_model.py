@@ -34,7 +34,8 @@ from pipelines.system.log import log
 LOOKUP_THREADS = 8
 """Largest number of requests whose lookups are in progress at a time."""
 TIME_CHARS = {"hour": len("2013-01-31T05"), "day": len("2013-01-31"), "month": len("2013-01")}
-"""Maps each unit of partitions to the length of a partition's name, which is the start of the ISO time of its begin."""
+"""Maps each unit of partitions to the length of a partition's name: the first characters of the ISO time at which the
+partition begins."""
 
 
 @dataclass(frozen=True)
@@ -141,8 +142,8 @@ def open_model(
     Raises:
         SpecError: the dataset has no label or a wrong lookup; or `has_lookups` is true without lookups or online store.
             A retry cannot help.
-        DataError: no such version, its files are not those that were judged, or its features cannot be computed. A
-            retry cannot help.
+        DataError: there is no such version, its files are not those that were judged, or its features cannot be
+            computed. A retry cannot help.
         ServiceError: MLflow or the lake's catalog does not answer. A retry can help.
     """
     version = Registry.open().find_version(name, selector or CHAMPION)

@@ -81,11 +81,10 @@ class Endpoints:
             Whether the endpoint existed.
 
         Raises:
-            DataError: Leeway did not make the endpoint, it serves another model, or it is being changed. A retry cannot
-                help.
+            DataError: Leeway did not create the endpoint, or it serves another model. A retry cannot help.
             InvalidError: AWS denies the request. A retry cannot help.
-            ServiceError: SageMaker does not answer, or the deletion takes too long. A retry continues the
-                deletion.
+            ServiceError: SageMaker does not answer; or refuses the deletion, such as while the endpoint is being
+                changed; or the deletion takes too long. A retry continues the deletion.
         """
         with translate_aws_errors("SageMaker or CloudWatch"):
             endpoint = self.find(name)
@@ -245,8 +244,8 @@ def require_known_endpoint(state: State, model: str, endpoint: str) -> None:
         endpoint: name of the endpoint.
 
     Raises:
-        DataError: the model has no history; or the endpoint is neither in it nor the model's default endpoint. A retry
-            cannot help.
+        DataError: the model has no events; or no event names the endpoint, and it is not the model's default endpoint.
+            A retry cannot help.
     """
     if not state.events:
         raise DataError(

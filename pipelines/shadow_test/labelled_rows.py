@@ -55,8 +55,8 @@ def read_labels(lake: Lake, dataset: Dataset, pairs: Pairs, period: Period) -> L
 
     Of several rows with the same key, only the last one is used.
 
-    Labels are read for the days of the rows. If the key has no column `date`, they are read for the `MAX_DAYS` before
-    the end of the shadow.
+    Labels are read for the days of the rows, at most `MAX_DAYS` before the newest day. If the key has no column `date`,
+    they are read for the `MAX_DAYS` before the end of the shadow.
     """
     try:
         schema = lake.read_schema(dataset.table)

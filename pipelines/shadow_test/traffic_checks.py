@@ -47,8 +47,8 @@ def check_latency(
     undecided check.
 
     Args:
-        requests: for each request for which both answers contain it, the time that each version needed to compute the
-            scores.
+        requests: the time that each version needed to compute the scores, for each request whose two answers contain
+            this time.
         champion: CloudWatch's metrics of the champion.
         challenger: CloudWatch's metrics of the challenger.
         limits: the limits.

@@ -56,8 +56,8 @@ def read_variant_metrics(endpoint: str, variant: str, period: Period) -> Variant
         errors = [reader.sum_values(f"Invocation{kind}Errors") for kind in ("4XX", "5XX")]
         points = reader.read_latency()
         latency_ms = {name: _average(list(values.values())) for name, values in points.items()}
-        by_time = reader.read_latency(reader.point_s)
-        return VariantMetrics(reader.sum_values("Invocations"), sum(errors), latency_ms, by_time)
+        latency_by_time = reader.read_latency(reader.point_s)
+        return VariantMetrics(reader.sum_values("Invocations"), sum(errors), latency_ms, latency_by_time)
 
 
 class _MetricReader:

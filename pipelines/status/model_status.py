@@ -88,7 +88,7 @@ def read_status(
     lake: Lake | None = None,
     read_drift: Callable[[Lake, str, str], DriftState | None] = read_drift,
 ) -> ModelStatus:
-    """Read the state of a model of a dataset.
+    """Read the state of a model.
 
     Args:
         model: registered model.

@@ -83,9 +83,9 @@ def choose_version(day: dt.date, versions: Iterable[str], state: State, as_of_by
     """Choose the version that was champion for a day of data, of the versions that scored it.
 
     The time of a promotion cannot be used, because past days may be scored and judged at any time. Only versions that
-    are or were champion are candidates; if there is none, all versions are. The candidate with the latest as_of up to
-    the day is chosen; of several with this as_of, the newest. If no candidate has such an as_of, the newest candidate
-    without a known as_of is chosen; if each as_of is known, the candidate with the latest as_of.
+    are or were champion are considered; if there is none, all versions are. Of these, the version with the latest as_of
+    up to the day is chosen; of several with this as_of, the newest. If none has such an as_of, the newest version
+    without a known as_of is chosen; if each as_of is known, the version with the latest as_of.
 
     Args:
         day: the day of data.
@@ -95,11 +95,11 @@ def choose_version(day: dt.date, versions: Iterable[str], state: State, as_of_by
     """
     champions = {event.to_version for event in state.events if event.changes_champion}
     versions = list(versions)
-    candidates = [version for version in versions if version in champions] or versions
-    earlier_versions = [version for version in candidates if as_of_by_version.get(version, dt.date.max) <= day]
-    undated_versions = [version for version in candidates if version not in as_of_by_version]
+    considered_versions = [version for version in versions if version in champions] or versions
+    earlier_versions = [version for version in considered_versions if as_of_by_version.get(version, dt.date.max) <= day]
+    undated_versions = [version for version in considered_versions if version not in as_of_by_version]
     return max(
-        earlier_versions or undated_versions or candidates,
+        earlier_versions or undated_versions or considered_versions,
         key=lambda version: (as_of_by_version.get(version, day), int(version)),
     )
 

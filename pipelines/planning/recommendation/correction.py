@@ -16,7 +16,7 @@ PRIOR_JOBS = 2.0
 MAX_OBSERVATIONS = 200
 """Number of the newest observations from which a correction is learned."""
 MIN_FOR_BAND = 3
-"""Smallest number of observations of a group with which their scatter replaces the band of the formula."""
+"""Smallest number of past jobs of the model on the family with which their scatter replaces the band of an estimate."""
 BAND_SHARE = 0.9
 """Share of the jobs whose time is expected within the band."""
 T_QUANTILES_95 = {3: 2.920, 4: 2.353, 5: 2.132, 6: 2.015, 7: 1.943, 8: 1.895}
@@ -66,7 +66,7 @@ class Correction:
 
     Attributes:
         factor: factor of the most likely time.
-        low: lower end of the band, as a multiple of the corrected time; None keeps the band of the formula.
+        low: lower end of the band, as a multiple of the corrected time; None keeps the band of the estimate.
         high: upper end of the band, likewise.
         jobs: number of past jobs of the same model and family.
     """

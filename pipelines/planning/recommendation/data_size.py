@@ -24,7 +24,7 @@ GROWTH = 1.25
 """Power of the size with which the time grows at worst beyond the sizes of the past jobs. It is a guess that leaves
 room for sorting, and for data that does not fit in caches any more."""
 FAR_RATIO = 1.5
-"""If the size differs from the nearest size of a past job by at least this factor, a risk is reported."""
+"""A risk is reported if the size is smaller than all sizes of past jobs, or larger, by at least this factor."""
 UNITS: dict[str, int] = {name: 1_000**power for power, name in enumerate(("B", "KB", "MB", "GB", "TB", "PB"))} | {
     name: 1_024**power for power, name in enumerate(("KiB", "MiB", "GiB", "TiB", "PiB"), 1)
 }
@@ -153,7 +153,7 @@ def parse_data_size(option: str, text: str) -> float | None:
     """Return the bytes of an amount of data, such as 3GiB or 500 MB; None for an empty text.
 
     Raises:
-        SpecError: the text is no amount of data with a unit, or it is 0 or too large. A retry cannot help.
+        SpecError: the text is no amount of data with a unit, or less than 1 byte, or too large. A retry cannot help.
     """
     if not text:
         return None

@@ -29,8 +29,9 @@ def list_observations(rows: Sequence[Row]) -> list[Observation]:
     """List the past trainings with their predictions, oldest first.
 
     A job that was planned has its prediction in the ledger. For any other job, the prediction is computed from the
-    earlier jobs of its model, and from the size of its own data if that is known. The first job of a model has no
-    prediction. Rows with missing values, and trials of a tuning, are left out.
+    earlier jobs of its model, and from the size of its own data if that is known. A job without any prediction, such
+    as the first one of a model, is left out. So are trials of a tuning, and rows that are not a completed training
+    with all figures, on a known instance type.
 
     Args:
         rows: rows of the ledger, oldest first.

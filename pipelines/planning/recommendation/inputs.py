@@ -46,7 +46,7 @@ class PlanInputs:
         precision: number format of the training, such as mixed: a key of `memory.STATES`.
         sequence: tokens of a sequence.
         optimizer: one of `memory.OPTIMIZERS`.
-        model: name of the model. The predicted and the real times of its past trainings correct the prediction.
+        model: name of the model. The errors of the predictions of its past trainings correct the prediction.
         regions: AWS regions.
         allow: patterns of the instance types to compare; empty: all.
         max_instances: largest number of instances.

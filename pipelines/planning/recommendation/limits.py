@@ -112,7 +112,7 @@ def parse_budget(text: str) -> float | None:
     """Return an amount of USD; None for an empty text.
 
     Raises:
-        SpecError: the text is not an amount, or has another currency. A retry cannot help.
+        SpecError: the text is not an amount, is ambiguous, or has another currency. A retry cannot help.
     """
     amount = str(text or "").strip()
     if not amount:

@@ -53,8 +53,8 @@ class MeasuredWorkload:
 
     Attributes:
         model: name of the model; DAG.TASK if the past jobs have no model.
-        past_use: instance type of the past jobs, and what they used of it.
-        count: number of instances of the past jobs.
+        past_use: instance type of the newest past job, and what the past jobs on it used of it.
+        count: number of instances of the newest past job.
         times: maps the type and number of machines to the time of the past jobs on them.
         data_bytes: bytes of the data of the planned training; None if neither a plan nor a past job gives a size.
         is_size_of_newest: whether `data_bytes` is the size of the newest past job, because no size was given.
@@ -69,37 +69,37 @@ class MeasuredWorkload:
 
     @property
     def past_type(self) -> Instance:
-        """Instance type of the past jobs."""
+        """Instance type of the newest past job."""
         return self.past_use.past_type
 
     @property
     def counts(self) -> tuple[int, ...]:
-        """The number of instances of the past jobs: how a script scales to other numbers was not measured."""
+        """Only the number of instances of the newest past job: how a script scales to other numbers is not known."""
         return (self.count,)
 
     @property
     def is_neuron(self) -> bool:
-        """Whether past jobs ran on AWS's own accelerators."""
+        """Whether the newest past job ran on AWS's own accelerators."""
         return bool(self.past_type.device and self.past_type.device.is_neuron)
 
     @property
     def seconds(self) -> float:
-        """Predicted time on the machines of the past jobs, seconds."""
+        """Predicted time on the machines of the newest past job, seconds."""
         return self._estimate_from(self._past_time).seconds
 
     @property
     def jobs(self) -> int:
-        """Number of the past jobs on these machines."""
+        """Number of the past jobs from which `seconds` is predicted."""
         return self._past_time.jobs
 
     @property
     def spread(self) -> float:
-        """Largest factor between the time of a past job on these machines and the predicted one."""
+        """Largest factor between the time of a past job on the machines of the newest one and the predicted time."""
         return self._past_time.spread
 
     @property
     def has_size(self) -> bool:
-        """Whether the time on these machines is predicted by the size of the data."""
+        """Whether `seconds` is predicted by the size of the data."""
         return self.data_bytes is not None and self._past_time.by_size is not None
 
     def describe(self) -> str:
@@ -179,16 +179,16 @@ def build_measured_workload(rows: Sequence[Row], name: str, data_bytes: float | 
     newest_row = usable_rows[-1]
     instance = find_type(newest_row)
     assert instance
-    by_machines: dict[tuple[str, int], list[Row]] = defaultdict(list)
+    rows_by_machines: dict[tuple[str, int], list[Row]] = defaultdict(list)
     for row in usable_rows:
-        by_machines[row["instance_type"], int(row["instance_count"])].append(row)
+        rows_by_machines[row["instance_type"], int(row["instance_count"])].append(row)
     sizes = [size for row in usable_rows if (size := read_figure(row, "input_bytes"))]
     count = int(newest_row["instance_count"])
     return MeasuredWorkload(
         model=get_model_or_task(newest_row),
-        past_use=summarize_use(by_machines[instance.name, count][-MAX_JOBS:], instance),
+        past_use=summarize_use(rows_by_machines[instance.name, count][-MAX_JOBS:], instance),
         count=count,
-        times={machines: _measure_time(jobs) for machines, jobs in by_machines.items()},
+        times={machines: _measure_time(jobs) for machines, jobs in rows_by_machines.items()},
         data_bytes=data_bytes or (sizes[-1] if sizes else None),
         is_size_of_newest=not data_bytes and bool(sizes),
     )

@@ -123,7 +123,7 @@ class Recommendation:
         limits: deadline, budget, and the times after which a job is stopped.
         options: options within the limits, the cheapest first.
         exclusions: instance types without an option within the limits, or without one on spot.
-        accuracy: how wrong predictions of past jobs were; None without past jobs.
+        accuracy: how wrong predictions of past jobs were; None if no past job has a prediction of the same basis.
         unusable_jobs: names of the past jobs that were left out, because a figure is missing or not possible.
     """
 
@@ -156,7 +156,7 @@ class Recommendation:
 
     @property
     def price_dates(self) -> list[str]:
-        """Dates of the prices of all options."""
+        """Dates of the prices of all options, also of those that are beyond the limits; oldest first."""
         options = (*self.options, *(entry.nearest for entry in self.exclusions if entry.nearest))
         return sorted({option.price_date for option in options})
 

@@ -50,7 +50,7 @@ def _is_training(row: Row) -> bool:
 def list_unusable_jobs(rows: Iterable[Row]) -> list[str]:
     """Return the names of the trainings whose row has a figure that is missing or not possible.
 
-    They completed, or their row has no status. No prediction can be made from such a row.
+    Only trainings that completed, or whose row has no status, are listed. No prediction can be made from such a row.
     """
     return [
         str(row["name"])
@@ -92,7 +92,7 @@ def find_type(row: Row) -> Instance | None:
 
 
 def get_model_or_task(row: Row) -> str:
-    """Return the model of a row, or DAG.TASK if it has no model. Jobs for which it is the same are compared."""
+    """Return the model of a row, or DAG.TASK if it has no model. Jobs with the same result are compared."""
     return str(row["model"] or f"{row.get('dag_id') or ''}.{row.get('task_id') or ''}")
 
 
@@ -105,8 +105,8 @@ def select_rows(rows: Sequence[Row], name: str) -> list[Row]:
         rows: rows of the ledger.
         name: name of a model or of a job.
     """
-    by_model = [row for row in rows if row["model"] == name and not is_trial(row)]
-    return by_model or [row for row in rows if row["name"] == name]
+    model_rows = [row for row in rows if row["model"] == name and not is_trial(row)]
+    return model_rows or [row for row in rows if row["name"] == name]
 
 
 def select_until(rows: Sequence[Row], day: dt.date | None) -> list[Row]:
@@ -128,11 +128,11 @@ def describe_unusable_rows(rows: Sequence[Row]) -> str:
     if not rows:
         return "no row"
     completed_rows = [row for row in rows if row["status"] == COMPLETED]
-    without_time = [row for row in completed_rows if not read_figure(row, "training_s")]
-    without_figure = [row for row in completed_rows if row not in without_time and not has_figures(row)]
+    rows_without_time = [row for row in completed_rows if not read_figure(row, "training_s")]
+    rows_without_figure = [row for row in completed_rows if row not in rows_without_time and not has_figures(row)]
     unknown_count = sum(find_type(row) is None for row in completed_rows)
-    other_text = f", {len(without_figure)} without another figure" if without_figure else ""
+    other_text = f", {len(rows_without_figure)} without another figure" if rows_without_figure else ""
     return (
-        f"{len(rows)} row(s): {len(rows) - len(completed_rows)} not completed, {len(without_time)} without a time, "
-        f"{unknown_count} on unknown or retired types{other_text}"
+        f"{len(rows)} row(s): {len(rows) - len(completed_rows)} not completed, "
+        f"{len(rows_without_time)} without a time, {unknown_count} on unknown or retired types{other_text}"
     )

@@ -60,7 +60,7 @@ class PastUse:
         return self._check_devices(instance) or self._check_memory(instance)
 
     def scale(self, instance: Instance) -> tuple[float, float, float]:
-        """Return by which factor the time on another type is longer, and the lower and the upper end of the factor.
+        """Return by which factor the past time is multiplied on another type, with the factor's lower and upper end.
 
         Fewer vCPUs make the training longer only if they are fewer than the busy vCPUs were. More vCPUs make it shorter
         only if most vCPUs were busy. If their utilization is not known, the longer time is the most likely one.

@@ -91,7 +91,7 @@ def find_deployment_of_run(state: State, endpoint: str) -> Event | None:
 
 
 def is_rollback(state: State, endpoint: str, version: str) -> bool:
-    """Return whether to deploy a version is a rollback: the endpoint served it just before its present version."""
+    """Return whether deploying a version is a rollback: the endpoint served it just before its present version."""
     return state.served_versions.get(endpoint, ())[-2:-1] == (version,)
 
 

@@ -54,6 +54,8 @@ def read_files(source: str) -> Sample:
 
     Raises:
         DataError: there is no file, or it cannot be read. A retry cannot help.
+        SpecError: access is refused, or a web address has a *. A retry cannot help.
+        ServiceError: the store failed. A retry can help.
     """
     is_local = "://" not in source
     path = Path(source).expanduser().resolve() if is_local else None
@@ -95,7 +97,8 @@ def _list_folder(folder: Path) -> list[str]:
 def _find_days(addresses: Sequence[str]) -> tuple[list[dt.date | None], str]:
     """Return the day in the name of each file, and the address of all files with {date} in place of the day.
 
-    If a name has no day, the days are None, and the address is empty.
+    If there is only one file, if a name has no day, or if the names differ in more than the day, the days are None, and
+    the address is empty.
     """
     for pattern, format in DAY_IN_NAME:
         matches = [pattern.search(Path(address).name) for address in addresses]
@@ -120,7 +123,8 @@ def _parse_day(text: str, format: str) -> dt.date | None:
 def _find_pattern(addresses: Sequence[str], path: Path | None) -> str:
     """Return the address from which the source of the new dataset reads the files.
 
-    It is that of the only file, the local address with *, or FOLDER/*.ENDING.
+    It is that of the only file, the local address with *, or FOLDER/*.ENDING; of several remote files, that of the
+    first.
     """
     if len(addresses) == 1 or not path or not path.is_dir():
         return str(path) if path and not path.is_dir() else addresses[0]

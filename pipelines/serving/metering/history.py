@@ -21,7 +21,7 @@ class DeployedFleet:
 
     fleet: Fleet
     begin: dt.datetime
-    """When the deployment was complete: the history does not record when its instances started."""
+    """When the deployment was complete: the events do not record when its instances started."""
     end: dt.datetime | None
     """When the endpoint got another configuration, or was deleted; None if there is no such event."""
     is_replaced: bool

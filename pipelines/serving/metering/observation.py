@@ -120,6 +120,8 @@ class Observer:
     def find_last_report(self, fleet: Fleet, begin: dt.datetime, end: dt.datetime) -> dt.datetime | None:
         """Return the end of the last minute for which CloudWatch has the fleet's CPU utilization; None if it has none.
 
+        If the value is more than 15 days old, return the end of its hour.
+
         Raises:
             InvalidError: AWS denies the request. A retry cannot help.
             ServiceError: CloudWatch does not answer. A retry can help.

@@ -1,4 +1,4 @@
-"""List the endpoints that run, without a call to AWS: from the ledger of endpoints and the models' histories."""
+"""List the endpoints that run, without a call to AWS: from the ledger of endpoints and `lifecycle_events`."""
 
 from __future__ import annotations
 

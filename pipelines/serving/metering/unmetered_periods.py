@@ -65,7 +65,8 @@ class UnmeteredPeriodFinder:
     def find(self) -> list[UnmeteredPeriod]:
         """Return the periods of all fleets.
 
-        If a fleet ended at its last metering, its period has no length. Its row in the ledger says that it ended.
+        If a fleet ended at its last metering, its period has no length. The row of this period then records
+        that the fleet ended.
         """
         live_periods = [period for _, period in self._live_periods.values() if period.begin < period.end]
         return [*live_periods, *self._find_ended_periods()]
@@ -134,8 +135,8 @@ def _have_same_endpoint(key: Key, other_key: Key) -> bool:
 def add_missing_change(period: UnmeteredPeriod, changes: Iterable[CountChange]) -> list[CountChange]:
     """Return the changes of a fleet in its period. One is added if they do not lead to the present number of instances.
 
-    They do not after a change by hand, which is not a scaling activity. The added change has the time of the endpoint's
-    last change.
+    This is the case after a change by hand, which is not a scaling activity. The added change has the time of the
+    endpoint's last change.
     """
     inner_changes = sorted((item for item in changes if period.begin < item.at <= period.end), key=lambda item: item.at)
     last_change, initial_change = period.last_change, CountChange(period.begin, period.instance_count)

@@ -49,7 +49,7 @@ class DriftDecision(JsonObject):
     day: dt.date
     """Last day of its window."""
     outcome: str
-    """`drift` or `none`."""
+    """`drift`, `none` or `undecided`."""
     reasons: str
     """Why, with a semicolon between the reasons."""
     version: str

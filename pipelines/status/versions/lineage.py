@@ -68,8 +68,8 @@ def _list_served_versions(state: State) -> list[str]:
 def _describe_origin(registration: Event | None, as_of: dt.date | None) -> dict[str, Any]:
     """Return the fields of `VersionLineage` about the data, code and job of a version, from its registration.
 
-    A field that the registration does not have is empty, except that `as_of` is then the argument. Without a
-    registration, `registered_at` is None.
+    If the registration lacks a value, its field is empty; the field `as_of` then has the value of the argument. Without
+    a registration, `registered_at` is None.
     """
     recorded_origin = registration.evidence.get(ORIGIN, {}) if registration else {}
     origin = {name: shorten(str(value)) for name, value in recorded_origin.items()}

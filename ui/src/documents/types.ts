@@ -179,7 +179,7 @@ export interface DriftDecision {
    */
   day: string;
   /**
-   * `drift` or `none`.
+   * `drift`, `none` or `undecided`.
    */
   outcome: string;
   /**

@@ -33,8 +33,8 @@ NUMBERS = ("params", "tokens", "sequence")
 def choose(training: Training, rows: Sequence[Row], now: dt.datetime, month_left_usd: float | None = None) -> Choice:
     """Choose the cheapest allowed type within the limits; if the time cannot be predicted, the first that may start.
 
-    The time cannot be predicted if there is neither a usable past job nor `training.workload`, or if past jobs ran on
-    another number of instances.
+    The time cannot be predicted if there is neither a usable past job nor `training.workload`, or if the newest past
+    job ran on another number of instances.
 
     Args:
         training: the training that is about to start.

@@ -18,8 +18,9 @@ from pipelines.planning.recommendation.quotes import Quote, read_quotes
 def choose_first(training: Training, limits: Limits, rows: Sequence[Row], reason: str) -> Choice:
     """Return the first allowed type that the operator may start, in the order of `training.instance_types`.
 
-    Times are not known here, so the deadline is not checked. A type without a price, or whose worst case is over a
-    budget, is left out: the operator would refuse it.
+    Times are not known here, so the deadline is not checked. Types without a price, and types whose worst case is over
+    a budget, are left out: the operator would refuse them. So are types with AWS's own accelerators that no pattern
+    names.
 
     Args:
         training: the training that is about to start.
@@ -31,8 +32,8 @@ def choose_first(training: Training, limits: Limits, rows: Sequence[Row], reason
         DataError: none of the types may start; the error says why for the first one. A retry cannot help.
         ServiceError: AWS does not answer. A retry can help.
     """
-    by_pattern = [list_instances("training", [pattern]) for pattern in training.instance_types]
-    instances = list(dict.fromkeys(instance for matches in by_pattern for instance in matches))
+    matches_by_pattern = [list_instances("training", [pattern]) for pattern in training.instance_types]
+    instances = list(dict.fromkeys(instance for matches in matches_by_pattern for instance in matches))
     neuron_types = list_neuron_types(instances, training.instance_types)
     quotes = read_quotes(training.region, as_of=None, rows=rows)
     problems = {
