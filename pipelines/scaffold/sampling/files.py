@@ -63,7 +63,7 @@ def read_files(source: str) -> Sample:
     kind = find_format(addresses[0])
     assert kind
     days, pattern = _find_days(addresses)
-    url = pattern or _find_pattern(addresses, path)
+    url = pattern or _find_pattern(addresses, path, source)
     tables, options, is_complete = [], dict[str, Any](), True
     row_count = 0
     for address, day in zip(addresses, days, strict=True):
@@ -120,14 +120,15 @@ def _parse_day(text: str, format: str) -> dt.date | None:
         return None
 
 
-def _find_pattern(addresses: Sequence[str], path: Path | None) -> str:
+def _find_pattern(addresses: Sequence[str], path: Path | None, source: str) -> str:
     """Return the address from which the source of the new dataset reads the files.
 
-    It is that of the only file, the local address with *, or FOLDER/*.ENDING; of several remote files, that of the
-    first.
+    It is that of the only file, the address with *, or FOLDER/*.ENDING.
     """
-    if len(addresses) == 1 or not path or not path.is_dir():
-        return str(path) if path and not path.is_dir() else addresses[0]
+    if not path or not path.is_dir():
+        return str(path or source)
+    if len(addresses) == 1:
+        return addresses[0]
     endings = {Path(address).name.partition(".")[2] for address in addresses}
     if len(endings) > 1:
         message = f"{path} has files with several endings: {', '.join(sorted(endings))}."

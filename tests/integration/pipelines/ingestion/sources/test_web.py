@@ -16,6 +16,7 @@ import pytest
 from pipelines.errors import DataError, LeewayError, ServiceError, SpecError
 from pipelines.ingestion.sources import FileSource
 from pipelines.lake import Lake
+from pipelines.scaffold.sampling import files as sampling
 from pipelines.window import Days
 
 DAY = dt.date(2013, 1, 2)
@@ -165,6 +166,15 @@ def test_files_in_s3_are_listed_and_read(bucket: Any) -> None:
     assert source.describe().location == "s3://sales/in/{date:%Y/%m/%d}/*.csv.gz"
     bucket.put_object(Key="in/2013/01/05/a.csv.gz", Body=gzip.compress(b"id\n3\n"))
     assert source.list_partitions(Days(dt.date(2013, 1, 5), dt.date(2013, 1, 31))) == [dt.date(2013, 1, 5)]
+
+
+def test_new_reads_all_objects_of_a_pattern(bucket: Any) -> None:
+    """This test of the command `new` is here because this file has the bucket."""
+    for name in ("a", "b"):
+        bucket.put_object(Key=f"in/{name}.csv", Body=b"id\n1\n")
+    sample = sampling.read_files("s3://sales/in/*.csv")
+    assert (sample.url, sample.table.num_rows) == ("s3://sales/in/*.csv", 2)
+    assert sampling.read_files("s3://sales/in/a.csv").url == "s3://sales/in/a.csv"
 
 
 def test_a_large_object_is_read_in_pieces(bucket: Any) -> None:
