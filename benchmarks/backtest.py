@@ -182,7 +182,7 @@ def _request_backfill(api: AirflowClient, repeat_options: Mapping[str, Any]) -> 
 
 
 def _run_command(clone: StackClone, *command: str) -> str:
-    """Return the output of a command with the variables that docs/how-to/backfills.md names."""
+    """Run a command with the variables that docs/how-to/backfills.md names, and return its output."""
     variables = {"AIRFLOW_HOME": str(clone.layout.airflow), "MLFLOW_TRACKING_URI": clone.stack.mlflow_url}
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     env = {**os.environ, **variables, "LEEWAY_HOME": str(clone.layout.home), "PATH": path}

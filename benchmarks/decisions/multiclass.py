@@ -86,8 +86,8 @@ def build_simulation(
         choose_better=choose_always(better),
         gain=f"{GAIN} macro AUC above the champion",
         trivial_candidates={
-            "the label's class shares in training": choose_always(match_shares(compute_shares())),
-            "the label's class shares in the last week of training": match_shares,
+            "the label's class shares in training": choose_always(find_useless_model(compute_shares())),
+            "the label's class shares in the last week of training": find_useless_model,
         },
         intervals=intervals,
         checks=checks,
@@ -186,7 +186,7 @@ def find_model_with_gain(gain: float) -> Model:
     return Model(float(noise))
 
 
-def match_shares(shares: Array) -> Model:
+def find_useless_model(shares: Array) -> Model:
     """Find a model that uses the signal, but whose true log loss is that of predicting `shares` for every row."""
     squares, losses = _compute_losses()
     return Model(float(np.sqrt(np.interp(-compute_shares() @ np.log(shares), losses, squares))), WEAK_WEIGHT)

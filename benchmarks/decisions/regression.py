@@ -87,8 +87,8 @@ def build_simulation(
         choose_better=choose_always(better),
         gain=f"{GAIN} R2 above the champion",
         trivial_candidates={
-            "the label's mean in training": choose_always(match_mean(MEAN)),
-            "the label's mean in the last week of training": match_mean,
+            "the label's mean in training": choose_always(find_useless_model(MEAN)),
+            "the label's mean in the last week of training": find_useless_model,
         },
         intervals=intervals,
         checks=checks,
@@ -166,7 +166,7 @@ def find_model_with_gain(gain: float) -> Model:
     return Model(math.sqrt(CHAMPION.error**2 - gain * LABEL_VARIANCE))
 
 
-def match_mean(mean: float) -> Model:
+def find_useless_model(mean: float) -> Model:
     """Return a model that uses the signal, but whose true RMSE is that of predicting `mean` for every row."""
     square = LABEL_VARIANCE + (mean - MEAN) ** 2 - NOISE**2
     return Model(math.sqrt(square - Model(0.0, WEAK_WEIGHT).deviation ** 2), WEAK_WEIGHT)
