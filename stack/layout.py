@@ -95,7 +95,7 @@ class Layout:
     def require_example(self) -> None:
         """Check that the project is Leeway's example, which an installed Leeway does not contain.
 
-        If the code is in a checkout, nothing is checked: the checkout is the example.
+        If the code is in a checkout, nothing is checked, whatever LEEWAY_PROJECT names.
 
         Raises:
             RequestError: the project of an installed Leeway does not have the example. A retry cannot help.
