@@ -75,7 +75,7 @@ def run() -> dict[str, Any]:
 
 
 def find_faults(state: Mapping[str, Any], moments: Sequence[dt.date]) -> dict[str, Any]:
-    """Return the faults of the registry after a backfill that promotes nothing; empty if it is correct.
+    """Return the faults of the registry after a backfill that promotes nothing; empty without faults.
 
     Args:
         state: the output of the script `REGISTRY_SCRIPT`.
@@ -98,7 +98,7 @@ def find_faults(state: Mapping[str, Any], moments: Sequence[dt.date]) -> dict[st
 
 
 def find_repetition_faults(state_before: Mapping[str, Any], state_after: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the faults of the registry after the second backfill, with promotion; empty if it is correct."""
+    """Return the faults of the registry after the second backfill, with promotion; empty without faults."""
     faults: dict[str, Any] = {}
     passed_versions = [version["version"] for version in state_before["versions"] if version["verdict"] == "passed"]
     if state_after["champion"] != (passed_versions[-1] if passed_versions else None):
@@ -165,9 +165,9 @@ def _run_backfill(
 
 
 def _request_backfill(api: AirflowClient, repeat_options: Mapping[str, Any]) -> bool:
-    """Request the repetition. Return whether Airflow accepted it; it refuses while another backfill of the DAG runs.
+    """Request the repetition. Return False if Airflow refuses it, because another backfill of the DAG runs.
 
-    If the answer to an earlier request was lost, the requested backfill may run already. Then the result is True.
+    If the answer to an earlier request was lost, the backfill that runs may be the repetition. Then the result is True.
     """
     dates = {"from_date": f"{MOMENTS[0]}T00:00:00Z", "to_date": f"{MOMENTS[-1]}T00:00:00Z"}
     try:
@@ -182,7 +182,7 @@ def _request_backfill(api: AirflowClient, repeat_options: Mapping[str, Any]) -> 
 
 
 def _run_command(clone: StackClone, *command: str) -> str:
-    """Return the output of a command with the variables that docs/how-to/backfills.md names."""
+    """Run a command with the variables that docs/how-to/backfills.md names, and return its output."""
     variables = {"AIRFLOW_HOME": str(clone.layout.airflow), "MLFLOW_TRACKING_URI": clone.stack.mlflow_url}
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     env = {**os.environ, **variables, "LEEWAY_HOME": str(clone.layout.home), "PATH": path}

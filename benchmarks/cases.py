@@ -24,7 +24,7 @@ IMPORT_CODE = "import airflow\nfrom airflow.providers.amazon.aws.operators.sagem
 
 
 def measure_parse() -> dict[str, list[float]]:
-    """Measure a new process that parses dags/, and one that only imports Airflow and the provider's operator."""
+    """Measure a new process that parses dags/, and one that only imports Airflow and its operator for SageMaker."""
     dags_code = (
         IMPORT_CODE
         + "import runpy\n"

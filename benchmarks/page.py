@@ -1,7 +1,7 @@
 """Measure how fast Airflow's API server sends the documents of Leeway's page, and how long the plugin's import takes.
 
-The documents are those of 20 models, 53 weeks and three years of days (ui/fixtures). The peer is Airflow's own list of
-DAGs, which the page reads from the same server. LEEWAY_BENCH_REQUESTS sets the number of requests to each address.
+The documents have 20 models, up to 53 weeks of a model, and three years of days of a dataset (ui/fixtures). The peer is
+Airflow's own list of DAGs, from the same server. LEEWAY_BENCH_REQUESTS sets the number of requests to each address.
 """
 
 from __future__ import annotations

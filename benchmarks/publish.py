@@ -33,7 +33,7 @@ SECOND_INGEST_ROW = "second ingest, one row in eight changed"
 
 
 def run(runs: Mapping[int, int] = RUNS) -> dict[str, Any]:
-    """Measure Leeway's steps and the peer alternately, at each size.
+    """Measure Leeway's steps and the peer (pandas and Great Expectations) alternately, at each size.
 
     Returns:
         "seconds" by name of the row; "facts": peak memory, rows a second, and whether the verdicts are equal.

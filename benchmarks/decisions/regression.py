@@ -36,7 +36,7 @@ MEAN, SIGNAL, DAY_EFFECT, NOISE = 10.0, 12.0, 5.0, 8.0
 """Mean of the labels, and standard deviations of a label's parts (by features, of the day, of the row); minutes."""
 LABEL_VARIANCE = SIGNAL**2 + DAY_EFFECT**2 + NOISE**2
 QUALITY = 2.0
-"""Standard deviation of a model's error on all rows of a day, minutes."""
+"""Standard deviation of the part of a model's error that all rows of a day share, minutes."""
 QUANTILES = {"0.1": 0.1, "0.5": 0.5, "0.9": 0.9}
 WEAK_WEIGHT = 0.2
 """Weight that a useless model gives to the signal. With its error, the model is no better than a constant."""
@@ -74,7 +74,7 @@ def build_simulation(
     intervals: int = INTERVALS, checks: int = CHECKS, better_checks: int = BETTER_CHECKS, verdicts: int = VERDICTS
 ) -> Simulation:
     """Build the simulation, with these numbers of simulations of a case."""
-    worse, better = change_r2(-find_margin("regression")), change_r2(GAIN)
+    worse, better = find_model_with_gain(-find_margin("regression")), find_model_with_gain(GAIN)
     truths, truths_at_bound = compute_truths(CHAMPION), compute_truths(worse)
     losses = {name: truths_at_bound[name] - truths[name] for name in ("rmse", "mae", "pinball")}
     return Simulation(
@@ -87,8 +87,8 @@ def build_simulation(
         choose_better=choose_always(better),
         gain=f"{GAIN} R2 above the champion",
         trivial_candidates={
-            "the label's mean in training": choose_always(match_mean(MEAN)),
-            "the label's mean in the last week of training": match_mean,
+            "the label's mean in training": choose_always(find_useless_model(MEAN)),
+            "the label's mean in the last week of training": find_useless_model,
         },
         intervals=intervals,
         checks=checks,
@@ -161,12 +161,12 @@ def _compute_pinball(residuals: Any, quantile: float, offset: float | None = Non
     return float(quantile * above + (1 - quantile) * below)
 
 
-def change_r2(gain: float) -> Model:
+def find_model_with_gain(gain: float) -> Model:
     """Return a model whose true R2 is that of `CHAMPION` plus `gain`."""
     return Model(math.sqrt(CHAMPION.error**2 - gain * LABEL_VARIANCE))
 
 
-def match_mean(mean: float) -> Model:
+def find_useless_model(mean: float) -> Model:
     """Return a model that uses the signal, but whose true RMSE is that of predicting `mean` for every row."""
     square = LABEL_VARIANCE + (mean - MEAN) ** 2 - NOISE**2
     return Model(math.sqrt(square - Model(0.0, WEAK_WEIGHT).deviation ** 2), WEAK_WEIGHT)

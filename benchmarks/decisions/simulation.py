@@ -207,7 +207,7 @@ def _count_passes(
 
 
 def build_policy(holdout: Holdout) -> Policy:
-    """Build the default policy of the holdout's task, with days as the units, without checks of packages and leaks."""
+    """Build the default policy of the holdout's task, grouped by day, without the checks of packages and leaks."""
     policy = Policy(group_by="date", slices=Slices(columns=["origin"]), min_rows=1_000, serving=None, max_solo_auc=None)
     return complete_policy(policy, holdout.task, holdout.metrics)
 
@@ -265,7 +265,7 @@ def _time_case(measure: Callable[[str, int], dict[str, str]], case: tuple[str, i
 
 
 def number_days(days: int, rows: int) -> tuple[Array, Array]:
-    """Return the day's number, and whether it is in the holdout, for the rows of a holdout and of the week before it.
+    """Return, for each row of a holdout and of the week before it, its day's number and whether it is in the holdout.
 
     The days of that week have the numbers 0 to 6.
     """

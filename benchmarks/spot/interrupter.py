@@ -1,4 +1,4 @@
-"""Interrupt each attempt of the jobs of a benchmark at a random time within the script's duration."""
+"""Interrupt the first attempts of each job of a benchmark, each at a random time within the script's duration."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SEED = 13
 
 
 class Interrupter:
-    """Interrupt each attempt of a job at a random time.
+    """Interrupt the first 1 to 5 attempts of each job, each at a random time.
 
     Args:
         sagemaker: client of SageMaker.
@@ -31,7 +31,10 @@ class Interrupter:
         self._request_counts: dict[str, int] = {}
 
     def request_next_interruptions(self) -> None:
-        """Request the interruption of each attempt that began, or began to wait for capacity, after the last call."""
+        """Request the planned interruptions of new attempts.
+
+        An attempt is new if it began, or began to wait for capacity, after the last call.
+        """
         for job in list_jobs(self._sagemaker):
             if job in self._ignored_jobs:
                 continue

@@ -1,10 +1,10 @@
 """Interrupt trainings at random times: check that they finish, and measure lost work and the operator's overhead.
 
 The runs use the embedded stack (Airflow's scheduler and triggerer, drydock), the default training script on real
-flights, and SpotTrainingOperator. drydock interrupts each attempt at a random time, from 0 to the script's duration
-after the attempt begins: before the script has started, before its first checkpoint, between a checkpoint and its
-upload, or at its end. Half of the interruptions come with a notice, half without (SIGKILL, and no last copy of the
-checkpoints). An interruption that comes after the end of the script has no effect.
+flights, and SpotTrainingOperator. drydock interrupts the first 1 to 5 attempts of each job, each at a random time, from
+0 to the script's duration after the attempt begins: before the script has started, before its first checkpoint, between
+a checkpoint and its upload, or at its end. Half of the interruptions come with a notice, half without (SIGKILL, and no
+last copy of the checkpoints). An interruption that comes after the end of the script has no effect.
 """
 
 from __future__ import annotations

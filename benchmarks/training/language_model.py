@@ -162,7 +162,7 @@ def measure(setup: TrainingSetup, device: Any) -> Measurement:
 
 
 def prepare(setup: TrainingSetup, device: Any) -> tuple[Any, Any, Callable[[], None]]:
-    """Return the model, its optimizer, and the function that makes a step, with the calls of the language template."""
+    """Return the model, its optimizer, and the function that makes a step, as the language template does."""
     import torch
     from transformers import AutoModelForCausalLM, LlamaConfig
 

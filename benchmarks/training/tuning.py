@@ -104,7 +104,8 @@ class FlightsModel:
     def compute_overhead(self, elapsed_s: float) -> float:
         """Return the overhead of the last search as a share: its start, its report, and slots without a trial.
 
-        Both times are of the same run. So a machine whose speed changes from run to run does not change the share.
+        The seconds of the search and of its trials come from one run. So a machine whose speed varies between runs does
+        not change the share.
 
         Args:
             elapsed_s: seconds of the search.
@@ -188,7 +189,7 @@ class FlightsModel:
 def _read_cpu_seconds() -> float:
     """Return the CPU seconds of all processes that this process has started, and that have ended.
 
-    If the speed of the machine varies, CPU time compares two ways better than wall-clock time does.
+    If the speed of the machine varies, two measurements are compared better by CPU time than by wall-clock time.
     """
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime

@@ -112,7 +112,7 @@ class EndpointsBackend(ModelsBackend):
 
         Raises:
             AWSValidationException: The configuration, a model or an alarm does not exist, the DeploymentConfig is not
-                valid, or the name is in use. A retry cannot help.
+                valid, or the name is in use, ignoring case. A retry cannot help.
         """
         check_owner(self.account_id, self.region_name)
         name, now = request["EndpointName"], get_now()

@@ -177,7 +177,7 @@ _GROUPS_BY_METHOD = {camelcase_to_underscores(operation): group for operation, g
 
 
 def check_operation(name: str) -> None:
-    """Check that drydock does not refuse an operation of SageMaker.
+    """Raise an error if drydock refuses an operation of SageMaker.
 
     Args:
         name: The operation's name, as the request spells it.

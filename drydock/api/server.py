@@ -104,7 +104,7 @@ def open_listener(host: str, port: int) -> socket.socket:
 
 @contextmanager
 def lock_data_folder(data: Path) -> Iterator[None]:
-    """Create the data folder if necessary, and keep other servers from using it in a `with` block.
+    """Create the data folder if necessary, and lock it against other servers while the `with` block runs.
 
     Raises:
         StartFailed: Another server uses the data folder, or the folder is not writable. A retry can help.
@@ -131,7 +131,7 @@ def _create_private_folder(folder: Path) -> None:
 
 @contextmanager
 def run_server(settings: Settings, executor: Executor, spot: SpotPolicy, listener: socket.socket) -> Iterator[JobQueue]:
-    """Answer requests on a socket in a `with` block, which gets the queue of jobs. Then end the server and its jobs.
+    """Answer requests on a socket during the `with` block, then end the server and its jobs. Yield the queue of jobs.
 
     Args:
         settings: The server's settings; the url contains the socket's port.

@@ -40,7 +40,7 @@ class BackupResult:
 
 
 def back_up(layout: Layout, archive: Path) -> BackupResult:
-    """Write all state of the home to `archive`. After an error or a kill, there is no file `archive`.
+    """Write all state of the home to the new file `archive`. The file appears only when it is complete.
 
     A kill can leave a temporary file in the folder of `archive`. The archive contains Airflow's keys and connections,
     so only its owner can read it (mode 0600).

@@ -84,7 +84,8 @@ class Job(ABC):
 
         Raises:
             TaskFailedError: a task of a DAG failed.
-            RequestError: a DAG cannot be imported, or its schedule has no run for a day. A retry cannot help.
+            RequestError: the stack cannot start with this project or environment, a DAG cannot be imported, or its
+                schedule has no run for a day. A retry cannot help.
             UnavailableError: a service failed, or another command is changing the stack. A retry can help.
         """
         self.layout.create_folders()

@@ -39,7 +39,7 @@ def run_pipelines(
 
 
 def read_pipelines_output(layout: Layout, stack: Stack, arguments: Sequence[str], timeout_s: float) -> str:
-    """Return the output of a command of `pipelines`, for a text that is only shown; empty if the command fails."""
+    """Return the output of a command of `pipelines`; empty if the command fails. Nothing may depend on this text."""
     try:
         result = run_pipelines(layout, stack, arguments, timeout_s)
     except (OSError, subprocess.TimeoutExpired):

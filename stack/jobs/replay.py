@@ -22,7 +22,7 @@ class Replay(Job):
         # The moment of the first training, and the first day that its model scores.
         (first_day,) = self.request.as_of
         end = self.request.end
-        # The moments of the later trainings: the first day of each month after it.
+        # The moments of the later trainings: the first day of each month after `first_day`.
         months = [month for month in self.request.months if first_day < month <= end]
         self.ingest(session)
         self.train(session, [first_day], PROMOTE_PARAMS)

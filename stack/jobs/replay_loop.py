@@ -1,4 +1,4 @@
-"""Replay days in order: score each day with its champion, monitor it, and wait for the trainings that this starts."""
+"""Replay days in order: score each day with the champion of that day, monitor it, and wait for trainings that start."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ class ReplayLoop:
     session: Session
     days: Sequence[date]
     _promoted_at: str = field(default="", init=False)
-    """When the last training that promoted its model ended. Days that were scored before this time are scored again."""
+    """When the last training that promoted its model ended. A score run that began before this time is repeated."""
     _guard_allows_from: str = field(default="", init=False)
     """The first moment (YYYY-MM-DD) at which the guard allows a training again; empty if it holds nothing back, or if
     this moment is not known."""
-    _alarm_count: int = field(default=0, init=False)
-    """Number of days whose monitoring requested a training, or found a reason for one while the guard held back."""
+    _request_count: int = field(default=0, init=False)
+    """Number of days whose monitoring requested a training, or had a reason to do so while the guard held back."""
     _guard_results: dict[str, Json] = field(default_factory=dict, init=False)
     """The results of the guard, by the id of the training run."""
 
@@ -74,13 +74,13 @@ class ReplayLoop:
         for batch_start in range(0, len(self.days), BATCH_DAYS):
             monitor_runs = self._monitor_batch(batch_start)
             for index, day in enumerate(self.days[batch_start : batch_start + BATCH_DAYS], batch_start):
-                progress_bar(index, len(self.days), f"{day}, {self._alarm_count} alarms")
+                progress_bar(index, len(self.days), f"{day}, {self._request_count} training requests")
                 run = monitor_runs[day.isoformat()]
                 if self._is_stale(run):
                     self._decide_on_day(index, day)
                 elif self._has_reason_to_train(run):
-                    self._handle_alarm(index, day)
-        progress_bar(len(self.days), len(self.days), f"{self._alarm_count} alarms")
+                    self._monitor_unless_held_back(index, day)
+        progress_bar(len(self.days), len(self.days), f"{self._request_count} training requests")
 
     def _monitor_batch(self, batch_start: int) -> dict[str, Json]:
         """Score some days, monitor them by a backfill that starts no training, and return its runs by day."""
@@ -91,10 +91,10 @@ class ReplayLoop:
         backfill.complete(show_progress=lambda *_: None)
         return backfill.read_runs()
 
-    def _handle_alarm(self, index: int, day: date) -> None:
-        """Monitor a day again that has a reason to train. If the guard is known to hold back, only count the alarm."""
+    def _monitor_unless_held_back(self, index: int, day: date) -> None:
+        """Monitor a day with a reason to train again. If the guard is known to hold back, only count the request."""
         if _get_training_moment(day) < self._guard_allows_from:
-            self._alarm_count += 1
+            self._request_count += 1
         else:
             self._decide_on_day(index, day)
 
@@ -104,7 +104,7 @@ class ReplayLoop:
         run = self._run_monitor(day)
         # The task `drift` is skipped if it requests no training.
         if self._read_task_state(MONITOR_DAG, run, "drift") == "success":
-            self._alarm_count += 1
+            self._request_count += 1
             self._wait_for_training(day)
 
     def _run_monitor(self, day: date) -> Json:
@@ -125,7 +125,7 @@ class ReplayLoop:
     def _score_days(self, day: date, days_ahead: Sequence[date]) -> None:
         """Trigger score runs for `day` and the days after it, and wait until the current champion has scored `day`.
 
-        Score runs that ended before the last promotion are repeated.
+        Ended score runs that began before the last promotion are repeated.
         """
         triggered_days: set[date] = set()
         while True:

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from stack.errors import UnavailableError
 
 METRIC_PREFIX = "holdout_"
-"""Beginning of the names, in MLflow, of the metrics of the holdout."""
+"""Prefix of the names of the holdout's metrics in MLflow."""
 _TIMEOUT_S = 30.0
 
 

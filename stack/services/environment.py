@@ -21,7 +21,7 @@ ACCESS_KEY_ID = "AKIADRYDOCKTAKESANY0"
 SECRET_ACCESS_KEY = "drydock-takes-any-secret-access-key"  # noqa: S105
 
 _EXCLUDED_PREFIXES = ("AIRFLOW_", "MLFLOW_", "AWS_", "PYICEBERG_", "LEEWAY_STACK_", "PYTHONDONTWRITEBYTECODE")
-"""Beginnings of the names of the caller's variables that services do not inherit.
+"""Prefixes of the caller's variables that services do not inherit.
 
 The settings of another installation would override the stack's own. With PYTHONDONTWRITEBYTECODE, each step would
 compile `pipelines` again, which costs a quarter of a second, 180 times in a demo.

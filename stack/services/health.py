@@ -52,7 +52,7 @@ def _is_component_healthy(stack: Stack, component: str, service: str) -> bool:
     heartbeat = report.get(f"latest_{component}_heartbeat")
     if report.get("status") != "healthy" or not heartbeat:
         return False
-    # Half a minute after a process has ended, Airflow still reports it as healthy, with its last heartbeat.
+    # For up to a minute after a process has ended, Airflow still reports it as healthy, with its last heartbeat.
     return datetime.fromisoformat(heartbeat) >= stack.get_start_time(service)
 
 

@@ -56,7 +56,7 @@ def hold_lock(path: Path, command: str) -> Iterator[None]:
 
 
 def read_holder(path: Path) -> Holder | None:
-    """Return the command that holds the lock, or held it last. Return None if its process has ended."""
+    """Return the command that holds the lock, or held it last; None if its process has ended, or if it is not known."""
     try:
         holder = Holder.model_validate_json(path.read_text())
     except (OSError, ValueError):  # not UTF-8, or not a holder

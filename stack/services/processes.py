@@ -50,8 +50,8 @@ def find_processes(home: Path, excluded_pids: Iterable[int] = (), service: str =
 def stop_processes(home: Path, excluded_pids: Iterable[int] = (), grace_s: float = GRACE_S, service: str = "") -> int:
     """Stop the processes of the stack: send SIGTERM, wait `grace_s` seconds, send SIGKILL. Idempotent.
 
-    With `service`, only the processes of that service are stopped. With `grace_s` 0, no SIGTERM is sent. A running
-    drydock gets at least DRYDOCK_GRACE_S seconds, and stops its jobs itself.
+    With `service`, only the processes of that service are stopped. With `grace_s` 0, only drydock
+    gets SIGTERM: it always has at least DRYDOCK_GRACE_S seconds, and stops its jobs itself.
 
     Returns:
         the number of processes that were stopped; 0 if none ran.

@@ -62,7 +62,7 @@ class Stack(BaseModel):
     restarts: dict[str, int] = {}
     """How often the supervisor has restarted each service that ended by itself."""
     failed_service: str | None = None
-    """The service that ended and is not restarted any more. The supervisor then stops all other services."""
+    """The service that ended or could not start, and is not started again. The supervisor then stops all others."""
     is_stopping: bool = False
     """Whether the supervisor stops the services, or has stopped them."""
 

@@ -124,7 +124,12 @@ def find_running_stack(layout: Layout) -> Stack | None:
 
 
 def join_running_stack(layout: Layout, report_progress: Progress) -> Stack | None:
-    """Wait until the running stack answers, and return it. Return None if none runs, or if it stops meanwhile."""
+    """Wait until the running stack answers, and return it. Return None if no stack runs, or if it stops meanwhile.
+
+    Raises:
+        RequestError: the running stack belongs to another project. A retry cannot help.
+        UnavailableError: a service does not answer. A retry can help.
+    """
     stack = find_running_stack(layout)
     if stack is None:
         return None

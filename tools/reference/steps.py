@@ -55,12 +55,12 @@ def build_page(name: str, module: ModuleType) -> str:
         name: the step's name, which is also its command.
         module: the step's module.
     """
-    spec, result = _find_model(module, Spec), _find_model(module, Result)
+    spec, result = _find_class(module, Spec), _find_class(module, Result)
     sections = [
         f"# {name}\n\n{format_prose(inspect.getdoc(module) or '')}\n",
         f"```console\n$ python -m pipelines {name} --help\n```\n",
-        *_render_model("Spec", spec, is_input=True),
-        *_render_model("Result", result, is_input=False),
+        *_render_class("Spec", spec, is_input=True),
+        *_render_class("Result", result, is_input=False),
         *_render_errors(module),
         f"\nModule: `{module.__name__}`.\n",
     ]
@@ -71,7 +71,7 @@ def _get_summary(module: ModuleType) -> str:
     return (inspect.getdoc(module) or "").split("\n\n", 1)[0]
 
 
-def _find_model(module: ModuleType, base: type[BaseModel]) -> type[BaseModel]:
+def _find_class(module: ModuleType, base: type[BaseModel]) -> type[BaseModel]:
     """Return the module's Spec or Result class, whose name begins with the name of the step."""
     suffix = base.__name__
     name = f"{pipelines.steps.get_class_prefix(module.__name__.rpartition('.')[2])}{suffix}"
@@ -90,7 +90,7 @@ class SchemaWithDefaults(GenerateJsonSchema):
         return factory()  # type: ignore[call-arg]
 
 
-def _render_model(title: str, model: type[BaseModel], *, is_input: bool) -> Iterator[str]:
+def _render_class(title: str, model: type[BaseModel], *, is_input: bool) -> Iterator[str]:
     schema = model.model_json_schema(mode="validation", schema_generator=SchemaWithDefaults)
     types = schema.get("$defs", {})
     yield f"## {title}\n\n{format_prose(schema.get('description', ''))}\n"

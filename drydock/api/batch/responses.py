@@ -87,7 +87,7 @@ class ServiceJobResponse(BatchResponse):
         return response
 
     def _check_queue_name(self, name: str, *, is_for_training: bool) -> None:
-        """Refuse the name of a new queue for training jobs if a queue of moto has it, and the reverse."""
+        """Refuse the name of a new queue if a queue of the other kind (for training jobs, for containers) has it."""
         other_queue: Any = (
             self.batch_backend.get_job_queue_by_name(name)
             if is_for_training

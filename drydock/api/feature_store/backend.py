@@ -43,7 +43,7 @@ class FeatureGroupsBackend(EndpointsBackend):
 
         Raises:
             AWSValidationException: The request is not valid, or needs what drydock lacks. A retry cannot help.
-            ResourceInUseException: A group of this name exists. A retry cannot help.
+            ResourceInUseException: A group of this name exists, ignoring case. A retry cannot help.
         """
         _check_request(request)
         check_owner(self.account_id, self.region_name)
@@ -59,7 +59,7 @@ class FeatureGroupsBackend(EndpointsBackend):
         return group
 
     def find_group(self, name_or_arn: str) -> FeatureGroup:
-        """Return a feature group.
+        """Return a feature group by its name or its ARN.
 
         Raises:
             ResourceNotFound: The feature group does not exist. A retry cannot help.

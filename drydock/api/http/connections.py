@@ -197,7 +197,7 @@ class LimitedServer(ThreadedWSGIServer):
             # The value of an open connection with a request is None; of a closed connection there is no value.
             if self._is_stopping or self._waiting_since.pop(request, 0.0) is not None:
                 return False
-            self._waiting_since[request] = time.monotonic()  # as the last of them
+            self._waiting_since[request] = time.monotonic()  # last in the order of waiting
             self._condition.notify_all()  # a new connection may wait until an old one may be closed
             return True
 

@@ -54,7 +54,7 @@ class TuningBackend(FeatureGroupsBackend):
 
         Raises:
             AWSValidationException: drydock cannot run the job. A retry cannot help.
-            ResourceInUseException: A tuning job of this name exists. A retry cannot help.
+            ResourceInUseException: A tuning job of this name exists, ignoring case. A retry cannot help.
             ResourceLimitExceeded: The tuning job has too many training jobs. A retry cannot help.
             ResourceNotFound: A parent of a warm start does not exist. A retry cannot help.
         """

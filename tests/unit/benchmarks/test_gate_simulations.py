@@ -22,7 +22,7 @@ def regressions() -> Simulation:
 @pytest.fixture(scope="module")
 def multiclass_models() -> Iterator[Simulation]:
     """Simulate with true values of fewer rows than the benchmark has."""
-    cached = (multiclass.compute_truths, multiclass.compute_shares, multiclass.change_macro_auc)
+    cached = (multiclass.compute_truths, multiclass.compute_shares, multiclass.find_model_with_gain)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(multiclass, "TRUTH_DAYS", 1_000)
         for function in (*cached, multiclass._compute_losses):
@@ -70,7 +70,7 @@ def test_a_regression_at_the_bound_loses_exactly_the_margin(regressions: Simulat
     assert truths["pinball"] - regressions.truths["pinball"] == pytest.approx(regressions.losses["pinball"])
     for mean in (regression.MEAN, 14.0):
         rmse = np.sqrt(regression.LABEL_VARIANCE + (mean - regression.MEAN) ** 2)
-        assert regression.compute_truths(regression.match_mean(mean))["rmse"] == pytest.approx(rmse)
+        assert regression.compute_truths(regression.find_useless_model(mean))["rmse"] == pytest.approx(rmse)
 
 
 def test_the_true_values_of_several_classes_are_those_of_the_metrics_on_the_same_rows(
@@ -89,7 +89,7 @@ def test_the_true_values_of_several_classes_are_those_of_the_metrics_on_the_same
 
 def test_a_useless_multiclass_model_has_the_log_loss_of_the_shares(multiclass_models: Simulation) -> None:
     shares = np.array([0.23, 0.31, 0.46])
-    log_loss = multiclass.compute_truths(multiclass.match_shares(shares))["log_loss"]
+    log_loss = multiclass.compute_truths(multiclass.find_useless_model(shares))["log_loss"]
     assert log_loss == pytest.approx(-multiclass.compute_shares() @ np.log(shares), abs=1e-3)
 
 
