@@ -95,8 +95,8 @@ class DriftResult(Result):
     rows: int = 0
     """Rows of the window."""
     missing: list[dt.date]
-    """Days of the window whose profile may still be made: no version scored them, and validation did not refuse
-    them."""
+    """Days of the window whose profile may still be made or completed: validation did not refuse them, and no version
+    has a profile of them, or the profile of this version lacks rows."""
     changed: bool = False
     """Whether this call changed the table."""
 

@@ -58,7 +58,7 @@ class GateSpec(Spec):
     verdict: Path = Path("data/verdict.json")
     """File to write: the verdict as JSON."""
     report: Path = Path("data/report")
-    """Folder to write: report.html, which shows the verdict and its evidence, and the pictures of the page."""
+    """Folder to write: report.html, which shows the verdict and its evidence, and the pictures of this page."""
 
 
 class GateResult(Result):
