@@ -32,7 +32,7 @@ class RecordTuningSpec(Spec):
     best: str
     """Name of the training job with the best objective."""
     earlier_trials: int = Field(default=0, ge=0)
-    """Number of trials of other tasks' tuning jobs that the search started from by a warm start."""
+    """Number of trials of other tasks' tuning jobs from which this search learned (warm start)."""
     metric: str = "loss"
     """Name of the objective."""
     fold_losses: list[float] = Field(default_factory=list)

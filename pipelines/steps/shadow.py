@@ -67,7 +67,7 @@ class ShadowResult(Result):
     outcome: Outcome
     """passed, failed, or undecided: too few requests, or intervals that are too wide."""
     reason: str
-    """The failed and the undecided checks, in words."""
+    """The failed and the undecided checks, in words; if there are none, how many checks passed."""
     checks: list[Check]
     """Every check with value, interval, bound and reason."""
     requests: int

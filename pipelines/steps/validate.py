@@ -79,7 +79,7 @@ class ValidateResult(Result):
     evidence: Path
     """File of the complete result, in the JSON of Great Expectations."""
     engine: Literal["duckdb", "gx"]
-    """What judged the rows."""
+    """The requested engine. The other one judged the expectations that this one cannot judge."""
     verified: bool
     """Whether both engines judged the rows; their answers were the same."""
     docs: str
