@@ -78,7 +78,7 @@ class Watcher:
         self._write = write
         self._lake: CachedLake | None = None
         self._fingerprint: Any = None
-        """Value of `_read_fingerprint` when the documents were last written."""
+        """Value of `_read_fingerprint` at the last attempt to write the documents; None before the first one."""
         self._problems: Mapping[str, str] = {}
         """Maps each document that could not be written to the reason."""
         self._outage_message = ""

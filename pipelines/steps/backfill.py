@@ -49,15 +49,15 @@ class BackfillResult(Result):
     """The numbers of published, changed and skipped partitions."""
 
     published: int
-    """Partitions that this run ingested and published."""
+    """Partitions that this run ingested and validated. All of them are published now."""
     changed: int
-    """Partitions among the published ones that were not published before, or whose rows changed."""
+    """Partitions among these that were not published before, or whose published rows changed."""
     skipped: int
-    """Partitions that were published already."""
+    """Partitions that were skipped because they were published already."""
     absent: int
     """Partitions that were skipped because the source does not have them."""
     snapshot_id: int
-    """Iceberg snapshot of the published table that last wrote one of the partitions; 0 if it has none of them."""
+    """Iceberg snapshot of the published table that last wrote one of the partitions; 0 if none of them is published."""
 
 
 def run(spec: BackfillSpec) -> BackfillResult:

@@ -67,9 +67,10 @@ class ChooseInstanceResult(Result):
     predicted_usd: float | None = None
     """Predicted cost, USD; none if the saving by spot is not known."""
     uncorrected_s: float | None = None
-    """Predicted training time before past jobs corrected it, without work that interruptions repeat, seconds."""
+    """Predicted training time, seconds: not corrected by past jobs, and without work that is repeated after
+    interruptions."""
     uncorrected_usd: float | None = None
-    """Predicted cost before past jobs corrected it, USD."""
+    """Predicted cost, USD: not corrected by past jobs."""
     prediction_basis: str | None = None
     """Origin of the prediction: `formula` (from the size of a language model), `measured` (from past jobs on the same
     machines) or `scaled` (from past jobs on other machines)."""

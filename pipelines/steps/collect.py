@@ -52,7 +52,7 @@ class CollectSpec(Spec):
     first_day: dt.date | None = None
     """First day (UTC) of the requests; by default the day before the partition, for rows scored a day ahead."""
     last_day: dt.date | None = None
-    """Last day (UTC) of the requests, included; by default the day of the partition."""
+    """Last day (UTC) of the requests, included; by default the last day of the partition."""
 
 
 class CollectResult(Result):
@@ -118,7 +118,7 @@ def run(spec: CollectSpec) -> CollectResult:
 
 
 def _collect(lake: Lake, dataset: Dataset, spec: CollectSpec, days: Days, result: CollectResult) -> CollectResult:
-    """Store the captured scores of the result's version on the days. Return the result with their counts and file."""
+    """Store the scores that the result's version gave on the days; return the result with the counts and the file."""
     from dataclasses import asdict
 
     from pipelines.registry.versions import Registry

@@ -51,6 +51,7 @@ def run(spec: DecideSpec) -> DecideResult:
             A retry cannot help.
         DataError: there is no such version, or no verdict. A retry cannot help.
         ServiceError: MLflow does not answer. A retry can help.
+        ConflictError: other writers kept adding events. A retry can help.
     """
     from pipelines.registry import lifecycle, verdicts
     from pipelines.registry.versions import Registry

@@ -23,7 +23,7 @@ class DivideResult(Result):
     parts: Path
     """Folder of the parts: part-00.parquet, part-01.parquet, and so on."""
     count: int
-    """Number of parts; at most 60. A training can have at most as many hosts."""
+    """Number of parts that have rows, at most 60. A training can have at most one host for each part."""
     rows: int
     """Number of rows of all parts together."""
 

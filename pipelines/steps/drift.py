@@ -80,7 +80,7 @@ class DriftResult(Result):
     outcome: Literal["drift", "none", "undecided"]
     """undecided: too few rows, a day without a profile, a version that has not scored a full window, or no champion."""
     reasons: list[str]
-    """Why, in one sentence for each column."""
+    """The reasons for the outcome; for an alarm, one for each column that drifted."""
     drifted_columns: list[str]
     """Columns that drifted, sorted by how far they are over their bounds, the farthest first."""
     as_of: dt.date
@@ -88,15 +88,15 @@ class DriftResult(Result):
     overdue_reason: str = ""
     """Why the model is trained again even without drift: the last training is too old. Empty if it is not too old."""
     retrain: bool = False
-    """Whether to request a training: on drift, or if a training is overdue; in a backfill, only if
-    `retrain_in_backfill` allows it."""
+    """Whether to request a training: on drift that `retrain_on` names, or if a training is overdue; in a backfill, only
+    if `retrain_in_backfill` allows it. False if `missing` is not empty."""
     page: str = ""
     """Address of the page with the charts; empty if no page was written, for example without a champion."""
     rows: int = 0
     """Rows of the window."""
     missing: list[dt.date]
-    """Days of the window whose profile may still be made: no version scored them, and validation did not refuse
-    them."""
+    """Days of the window whose profile may still be made or completed: validation did not refuse them, and no version
+    has a profile of them, or the profile of this version lacks rows."""
     changed: bool = False
     """Whether this call changed the table."""
 

@@ -58,7 +58,7 @@ class GateSpec(Spec):
     verdict: Path = Path("data/verdict.json")
     """File to write: the verdict as JSON."""
     report: Path = Path("data/report")
-    """Folder to write: report.html, which shows the verdict and its evidence, and the pictures of the page."""
+    """Folder to write: report.html, which shows the verdict and its evidence, and the pictures of this page."""
 
 
 class GateResult(Result):
@@ -69,11 +69,11 @@ class GateResult(Result):
     outcome: Outcome
     """passed, failed, or undecided: too little data to decide, which does not count as passed."""
     reason: str
-    """The failed and the undecided checks, in words."""
+    """The failed and the undecided checks, in words; if there are none, how many checks passed."""
     checks: list[Check]
     """Every check with value, interval, bound and reason."""
     days_needed: int | None = None
-    """For an undecided verdict, about how many days of holdout would decide it; null if no number of days would."""
+    """About how many days of holdout would decide an undecided verdict; null for another one, or if no number would."""
     next_steps: list[str] = Field(default_factory=list)
     """For an undecided verdict, what to do, in sentences; else empty."""
     needs_approval: bool = False

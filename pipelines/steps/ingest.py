@@ -126,7 +126,7 @@ def _check_not_empty(
 
 
 def _describe_days(source: Source) -> str:
-    """Describe the days that the source holds; empty if it cannot find them without much work."""
+    """Describe the days that the source holds; empty if the source cannot find them without much work."""
     find_day_range = getattr(source, "find_day_range", None)
     days = find_day_range() if find_day_range else None
     return f": it holds {days.first} to {days.last}" if days else ""

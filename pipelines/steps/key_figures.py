@@ -27,7 +27,8 @@ class KeyFiguresResult(Result):
     missed: list[str]
     """Names of the figures whose target is not met."""
     anomalies: list[str]
-    """Days of the last four weeks on which a project cost far more than usual, a sentence each; none for a `month`."""
+    """Days of the last four weeks on which a project cost far more than usual, a sentence each; empty if `month` is
+    given."""
 
 
 def run(spec: KeyFiguresSpec) -> KeyFiguresResult:

@@ -34,7 +34,7 @@ class ListVersionsSpec(Spec):
     first_day: dt.date | None = None
     """First day (UTC) of the requests; by default the day before the partition, for rows scored a day ahead."""
     last_day: dt.date | None = None
-    """Last day (UTC) of the requests, included; by default the day of the partition."""
+    """Last day (UTC) of the requests, included; by default the last day of the partition."""
 
 
 class ListVersionsResult(Result):

@@ -41,7 +41,7 @@ class MaterializeResult(Result):
     dataset: str
     """Dataset with the lookups."""
     partitions: list[PartitionKey]
-    """Partitions whose values are in the store, the newest first."""
+    """Partitions that this call read, the newest first. The store has their values, or newer ones."""
     groups: dict[str, str]
     """Maps each lookup to the name of its feature group."""
     records: int = 0

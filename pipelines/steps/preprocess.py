@@ -97,9 +97,9 @@ def run(spec: PreprocessSpec) -> PreprocessResult:
     )
 
 
-def _split_window(pin: PinnedWindow, validation_days: int, unit: Unit) -> dict[str, Days]:
+def _split_window(pinned_window: PinnedWindow, validation_days: int, unit: Unit) -> dict[str, Days]:
     """Return the days of train, validation and holdout. Months are not cut: `validation_days` is rounded to months."""
-    window = pin.get_window()
+    window = pinned_window.get_window()
     train_last = window.train.last - validation_days * DAY
     if unit == "month":
         month_start = get_month_start(window.train.last)

@@ -61,7 +61,7 @@ class PromoteResult(Result):
     version: str
     """Version to promote."""
     previous: str
-    """Version that was champion before; empty if there was none."""
+    """Version that was champion before this call; empty if there was none."""
     changed: bool
     """Whether the champion changed; false if this version was champion already."""
     promoted: bool
@@ -82,6 +82,7 @@ def run(spec: PromoteSpec) -> PromoteResult:
             backfill, the version is then not promoted, without an error. A retry cannot help.
         DataError: there is no such version, or no verdict; or the champion was deleted in MLflow. A retry cannot help.
         ServiceError: MLflow does not answer. A retry is safe, and completes the promotion.
+        ConflictError: other writers kept adding events. A retry can help.
     """
     from pipelines.registry.lifecycle import Journal, reconcile, sync_aliases
     from pipelines.registry.versions import Registry

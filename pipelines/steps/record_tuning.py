@@ -1,6 +1,6 @@
-"""Record a SageMaker tuning job that has ended: the record of its winner, and one MLflow run for all trials.
+"""Record a SageMaker tuning job that has ended: return the record of its winner, and create the job's MLflow run.
 
-The run of the tuning gets the same report, with charts, that the step `tune` logs to its run.
+This run is the parent of the runs of the trials. It gets the same report, with charts, that the step `tune` logs.
 
 TuningOperator runs this step in a process of its own, so that Airflow's process needs no MLflow. Idempotent.
 """
@@ -32,7 +32,7 @@ class RecordTuningSpec(Spec):
     best: str
     """Name of the training job with the best objective."""
     earlier_trials: int = Field(default=0, ge=0)
-    """Number of trials of other tasks' tuning jobs that the search started from by a warm start."""
+    """Number of trials of other tasks' tuning jobs from which this search learned (warm start)."""
     metric: str = "loss"
     """Name of the objective."""
     fold_losses: list[float] = Field(default_factory=list)
@@ -41,8 +41,8 @@ class RecordTuningSpec(Spec):
     @model_validator(mode="after")
     def _check_best_trial(self) -> RecordTuningSpec:
         # The last objective of a trial that was pruned or stopped is that of fewer rounds: it cannot be compared.
-        winners = [trial for trial in self.trials if trial.state == "complete" and trial.objective is not None]
-        if self.best not in [trial.name for trial in winners]:
+        candidates = [trial for trial in self.trials if trial.state == "complete" and trial.objective is not None]
+        if self.best not in [trial.name for trial in candidates]:
             raise ValueError(f"no complete trial with an objective has the name {self.best}")
         return self
 

@@ -48,8 +48,8 @@ class ReproduceResult(Result):
     retrained: bool
     """Whether the model was trained again, and is byte-identical."""
     notes: list[str]
-    """Differences that are not failures: libraries have other versions, or DVC no longer has the original features to
-    compare with."""
+    """Differences that are not failures, at most ten: libraries have other versions, or DVC no longer has the original
+    features to compare with."""
 
 
 def run(spec: ReproduceSpec) -> ReproduceResult:

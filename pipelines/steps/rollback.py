@@ -46,7 +46,7 @@ class RollbackResult(Result):
     version: str
     """Version that is champion now."""
     previous: str
-    """Version that was rolled back; it can be promoted again only with `force`."""
+    """Version that was rolled back; empty if none was. It can be promoted again only with `force`."""
     changed: bool
     """Whether this call rolled back; false if its DAG run did so before, or `to` was champion already."""
     reason: str
@@ -65,6 +65,7 @@ def run(spec: RollbackSpec) -> RollbackResult:
             not set. A retry cannot help.
         DataError: there is no such model or version. A retry cannot help.
         ServiceError: MLflow does not answer. A retry is safe, and completes the rollback.
+        ConflictError: other writers kept adding events. A retry can help.
     """
     from pipelines.registry.lifecycle import Journal, adopt_alias, sync_aliases
     from pipelines.registry.versions import Registry

@@ -66,7 +66,7 @@ class ScoreResult(Result):
     large: bool = False
     """True if nothing was scored because the partition has more than `max_rows` rows."""
     reason: str = ""
-    """Why nothing was scored, in one line."""
+    """Why no version can score the partition, in one line; otherwise empty."""
 
 
 def run(spec: ScoreSpec) -> ScoreResult:

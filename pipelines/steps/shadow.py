@@ -67,7 +67,7 @@ class ShadowResult(Result):
     outcome: Outcome
     """passed, failed, or undecided: too few requests, or intervals that are too wide."""
     reason: str
-    """The failed and the undecided checks, in words."""
+    """The failed and the undecided checks, in words; if there are none, how many checks passed."""
     checks: list[Check]
     """Every check with value, interval, bound and reason."""
     requests: int
@@ -116,7 +116,7 @@ def run(spec: ShadowSpec) -> ShadowResult:
 
 
 def _find_threshold(spec: ShadowSpec, dataset: Dataset) -> ShadowSpec:
-    """Return the spec with the threshold of the gate's policy, if it has none of its own."""
+    """Return the spec; if the task is binary and the spec has no threshold, with that of the gate's policy."""
     from pipelines import params
 
     if spec.threshold is not None or dataset.task != "binary":
@@ -154,12 +154,12 @@ def _read_all_shadow_scores(spec: ShadowSpec, period: Period, dataset: Dataset) 
     from pipelines.serving.captured_requests import Capture
     from pipelines.shadow_test.pairs import read_shadow_scores
 
-    capture, lines = Capture(spec.captured, spec.endpoint, spec.variant), -1  # -1: nothing was read yet
+    capture, line_count = Capture(spec.captured, spec.endpoint, spec.variant), -1  # -1: nothing was read yet
     while True:
         shadow_scores = read_shadow_scores(capture, period, dataset.task)
-        if shadow_scores.lines == lines:
+        if shadow_scores.lines == line_count:
             return shadow_scores
-        lines = shadow_scores.lines
+        line_count = shadow_scores.lines
         time.sleep(spec.quiet_s)
 
 

@@ -28,9 +28,9 @@ class ShowbackResult(Result):
     """Part of `month_usd` for which neither the jobs nor params.yaml name the team that pays, USD."""
     reserved_usd: float | None
     """Part of `month_usd` that the stated commitments cover, at on-demand prices, USD; null if none is stated, or if no
-    price with a plan is known."""
+    price under a savings plan is known."""
     unused_commitment_usd: float | None
-    """Part of the month's commitments that was not used up to yesterday, USD; null if none is stated."""
+    """Unused part of the month's commitments until the end of yesterday, USD; null if none is stated."""
     budgets: list[BudgetState]
     """Budgets of the month, by project."""
     notices: list[Notice]

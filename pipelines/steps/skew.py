@@ -1,4 +1,4 @@
-"""Compare features and scores of requests to a model with those computed from the lake for the same rows.
+"""Compare the features and scores of a model's requests with those that the lake gives for the same rows.
 
 `serve --record` or `collect` writes the requests. Run the comparison when the partition is published. The result is
 stored in the table DATASET_skew. Idempotent: the step replaces the results of the same partition, model, version and
@@ -105,7 +105,7 @@ class Comparison(NamedTuple):
 
 
 def run(spec: SkewSpec) -> SkewResult:
-    """Compare the requests for rows of the partition, each with the scores of the version that scored it.
+    """Compare the requests for rows of the partition with the lake's rows, which the same version scores again.
 
     Raises:
         SpecError: `rows` is given without `version`. A retry cannot help.

@@ -94,7 +94,7 @@ def _check_length(spec: SnapshotSpec, window: Window, reason: str) -> None:
 def _count_missing_days(
     spec: SnapshotSpec, window: Window, dataset: Dataset, published_partitions: Collection[Partition]
 ) -> int:
-    """Count the days of the window that have an unpublished partition, or the unpublished months.
+    """Count the days of the window with an unpublished partition; if partitions are months, the unpublished months.
 
     Raises:
         DataError: more than `spec.max_missing_days` days are missing. A retry helps once they are published.

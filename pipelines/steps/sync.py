@@ -53,7 +53,7 @@ def run(spec: SyncSpec) -> SyncResult:
     A watermark in the spec is used instead of the stored one. Then the stored watermark does not change.
 
     Raises:
-        SpecError: the source has partitions, or those of the dataset are not days. A retry cannot help.
+        SpecError: the source has partitions, or the partitions of the dataset are not days. A retry cannot help.
         DataError: a row has no day or no cursor, or a column is missing. A retry cannot help.
         ConflictError: another sync of the dataset is running, or other processes kept the catalog busy. A retry can
             help.

@@ -50,9 +50,9 @@ class TuneResult(Result):
     trials: int
     """Number of trials of the search, with those of earlier runs; without those of `warm_start`."""
     pruned: int
-    """Number of trials that were stopped early."""
+    """Number of trials that were stopped early, because their loss was worse than that of others."""
     failed: int
-    """Number of trials without an objective."""
+    """Number of trials that failed."""
     report: str
     """Path of the report's page."""
 

@@ -35,8 +35,8 @@ def run(spec: UndeploySpec) -> UndeployResult:
     It is no error if the endpoint does not exist any more: a retry finds it deleted.
 
     Raises:
-        DataError: Leeway did not make the endpoint, or it serves another model; or there is no such model, or it was
-            never deployed to an endpoint of this name. A retry cannot help.
+        DataError: Leeway did not make the endpoint, the endpoint serves another model, or it is being changed; or there
+            is no such model, or it was never deployed to an endpoint of this name. A retry cannot help.
         SpecError: no AWS region is configured. A retry cannot help.
         ServiceError: SageMaker does not answer, or the deletion takes too long. A retry continues it.
     """

@@ -51,7 +51,7 @@ class ValidateSpec(Spec):
     """What judges the rows: `duckdb` (Leeway's SQL, which gives the same verdicts as Great Expectations), or `gx`
     (Great Expectations itself, with its pandas engine: slower, and in memory)."""
     verify_share: float = Field(default=0.02, ge=0, le=1)
-    """Share of the partitions that both engines judge, 0 to 1; always the same partitions. If the engines differ,
+    """Share of the partitions that both engines judge, 0 to 1; always the same partitions. If their answers differ,
     nothing is published."""
     withdraw: bool = False
     """Whether to remove the rows that were published before, and the outcomes of their labels, when a day is refused.
@@ -79,7 +79,7 @@ class ValidateResult(Result):
     evidence: Path
     """File of the complete result, in the JSON of Great Expectations."""
     engine: Literal["duckdb", "gx"]
-    """What judged the rows."""
+    """The requested engine. The other one judged the expectations that this one cannot judge."""
     verified: bool
     """Whether both engines judged the rows; their answers were the same."""
     docs: str

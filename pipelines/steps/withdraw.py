@@ -43,7 +43,7 @@ class WithdrawResult(Result):
     rows: int
     """Rows that were removed."""
     who: str
-    """Person or process that withdrew it."""
+    """Person or process that made this call; if `changed` is false, another one may have withdrawn the partition."""
     docs: str
     """Address of the partition's page in the data docs."""
     changed: bool

@@ -18,12 +18,12 @@ from pipelines.tuning.space import CheckedSpace, Range
 def build_distributions(space: CheckedSpace) -> dict[str, BaseDistribution]:
     """Map each hyperparameter to its distribution in Optuna, in the order of the space."""
     return {
-        name: _build_number(item) if isinstance(item, Range) else CategoricalDistribution(item)
+        name: _build_numeric_distribution(item) if isinstance(item, Range) else CategoricalDistribution(item)
         for name, item in space.items()
     }
 
 
-def _build_number(item: Range) -> BaseDistribution:
+def _build_numeric_distribution(item: Range) -> BaseDistribution:
     if item.type == "int":
         return IntDistribution(int(item.low), int(item.high), log=item.log, step=int(item.step or 1))
     return FloatDistribution(item.low, item.high, log=item.log, step=item.step)

@@ -15,7 +15,7 @@ HOLDOUT_METRICS = {"logloss": "log_loss", "mlogloss": "log_loss", "rmse": "rmse"
 
 
 def write_refit(output: Path, record: str, section: Mapping[str, Any], metrics: Mapping[str, float]) -> None:
-    """Write the comparison of a tuning with its refit, which `describe_refit` returns, to tuning.json in a folder.
+    """Write to tuning.json in a folder what `describe_refit` returns: the comparison of a tuning with its refit.
 
     Args:
         output: folder of the evaluation.

@@ -1,4 +1,4 @@
-"""Convert a plan to the configuration of a SageMaker tuning job, and SageMaker's texts to the values of its trials.
+"""Build the configuration of a SageMaker tuning job from a plan, and parse the values of a trial from SageMaker.
 
 The module imports little, because Airflow's operators import it.
 """
@@ -36,7 +36,7 @@ def build_tuning_config(plan: PlanSpec, hyperparameters: Mapping[str, Any], tria
     Args:
         plan: the plan.
         hyperparameters: values that all trials have; `num_round` among them is the largest resource of Hyperband.
-        trials: number of trials; without effect for a grid, whose points all are tried.
+        trials: number of trials; ignored for a grid, because all its points are tried.
         seed: seed with which the hyperparameters of the trials are chosen.
 
     Raises:

@@ -23,7 +23,7 @@ def build_sampler(plan: PlanSpec, number: int) -> BaseSampler:
     """Build the sampler for one trial.
 
     The seed depends on the number of the trial. So a search that was killed and resumes proposes the same values as a
-    search that was not killed. With a fixed seed, it would propose the values of its first trials again.
+    search that was not killed. With a fixed seed, a resumed search would propose the values of its first trials again.
     """
     # The factor keeps the seeds of plans with neighboring seeds apart.
     seed = (plan.seed * 1_000_003 + number) % 2**32

@@ -53,7 +53,7 @@ def add_warm_trials(study: optuna.Study, plan: PlanSpec) -> None:
     if not plan.warm_start or list_trials(study):
         return
     earlier = read_tuning(plan.warm_start)
-    trials = [(values, value) for values, value in earlier.trials if contains(plan.space, values)]
+    trials = [(values, objective) for values, objective in earlier.trials if contains(plan.space, values)]
     if not trials:
         raise SpecError(
             f"warm_start {plan.warm_start}: none of its {len(earlier.trials)} completed trials has values of "
@@ -65,13 +65,13 @@ def add_warm_trials(study: optuna.Study, plan: PlanSpec) -> None:
         trial.user_attrs[WARM_NUMBER] for trial in study.get_trials(deepcopy=False) if WARM_NUMBER in trial.user_attrs
     }
     distributions = build_distributions(plan.space)
-    for number, (values, value) in enumerate(trials):
+    for number, (values, objective) in enumerate(trials):
         if number not in added_numbers:
             params = {name: values[name] for name in distributions}
             study.add_trial(
                 create_trial(
                     state=TrialState.COMPLETE,
-                    value=value,
+                    value=objective,
                     params=params,
                     distributions=distributions,
                     user_attrs={WARM_NUMBER: number},

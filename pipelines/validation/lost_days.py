@@ -1,4 +1,4 @@
-"""Restore partitions whose files are lost, published or quarantined, by judging their staged rows again."""
+"""Restore published and quarantined partitions whose files are lost, by judging their staged rows again."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Store the results of validations: as evidence files, and as rows of the table `validation_results`.
 
-A partition has one file, which each validation replaces. To the table, each validation adds a row for each expectation,
-and no row is changed.
+A partition has one file, which each validation replaces. Each validation adds rows to the table, one for each
+expectation. Rows of the table are never changed.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ def _remove_if_damaged(folder: Path, out: Mapping[str, Any]) -> bool:
 
 
 def _list_files(path: Path, digest: str) -> dict[Path, str]:
-    """Return the files of an output with their MD5; empty if the cache lacks the list of a folder's files."""
+    """Return the files of an output with their MD5; empty if the list of a folder's files is missing or damaged."""
     if not digest.endswith(FOLDER_SUFFIX):
         return {path: digest} if digest else {}
     try:

@@ -110,8 +110,8 @@ def check_out(folder: Path, commit: str = "", bundle_version: str = "") -> Code:
     is copied over the commit, and is marked dirty. If there is no repository, or it lacks LEEWAY_GIT_COMMIT, the
     project's files are copied without a check-out. Then code.json has LEEWAY_GIT_COMMIT, if it is set.
 
-    If the project has no copy of Leeway's code, leeway.lock is written, too: it describes the installed code. Other
-    files in `folder` stay if it is a git worktree already, or if no commit is checked out. Otherwise it is replaced.
+    If the project has no copy of Leeway's code, leeway.lock is written, too: it describes the installed code. The
+    folder is replaced, unless it is a git worktree already or no commit is checked out: then its other files stay.
 
     Args:
         folder: folder to write.

@@ -85,7 +85,7 @@ def select_with_dependencies(stages: Mapping[str, Stage], targets: Iterable[str]
 
 
 def list_source_inputs(stage: Stage, stages: Iterable[Stage]) -> list[str]:
-    """Return the files and folders that the stage depends on and none of the stages writes."""
+    """Return the files and folders that `stage` depends on, and that none of `stages` writes."""
     outs = [out for other_stage in stages for out in other_stage.outs]
     return [dep for dep in stage.deps if not any(_has_overlap(dep, out) for out in outs)]
 

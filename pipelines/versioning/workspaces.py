@@ -28,7 +28,8 @@ REMOTE = "leeway"
 """Name of the remote in a workspace's configuration of DVC."""
 DAY_S = 86_400
 LOCK_BACKUP = ".dvc/lock.before"
-"""Copy of dvc.lock as it was before `dvc repro` started. If it exists afterwards, that run was killed, or failed."""
+"""Copy of dvc.lock as it was before `dvc repro` started. If it exists afterwards, DVC was killed, or failed with
+another error than `InvalidError`."""
 
 
 class _LockedData(BaseModel):

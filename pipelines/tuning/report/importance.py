@@ -88,8 +88,8 @@ def estimate_importance(result: TuningResult) -> dict[str, float]:
     variances = [tree.compute_variance() for tree in trees]
     shares = {}
     for name, columns in zip(distributions, space.column_to_encoded_columns, strict=True):
-        marginals = [tree.compute_marginal_variance(columns.tolist()) for tree in trees]
-        shares[name] = float(np.mean(np.divide(marginals, variances)))
+        marginal_variances = [tree.compute_marginal_variance(columns.tolist()) for tree in trees]
+        shares[name] = float(np.mean(np.divide(marginal_variances, variances)))
     total = sum(shares.values()) or 1.0
     return dict(sorted(((name, share / total) for name, share in shares.items()), key=lambda item: -item[1]))
 

@@ -1,7 +1,7 @@
 """Open the study of a tuning: Optuna's journal, an append-only file that holds all trials.
 
-Only one process uses a journal: the process that holds the lock of the tuning. Optuna's own lock is not used, so a
-killed process leaves at most an incomplete last line.
+Only the process that holds the lock of the tuning writes to its journal. Optuna's own lock is not used, so a killed
+process leaves at most an incomplete last line.
 """
 
 from __future__ import annotations

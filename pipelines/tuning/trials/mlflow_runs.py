@@ -18,7 +18,7 @@ from pipelines.system.mlflow_server import find_or_create_experiment, is_reachab
 TUNING_TAG = "leeway.tuning"
 """Tag of the run of a tuning, and of the runs of its trials: the tuning's name."""
 TRIAL_TAG = "leeway.trial"
-"""Tag of the run of a trial, its number; of the run of the tuning, `PARENT`."""
+"""Tag of the runs of a tuning: for the run of a trial, the number of the trial; for the run of the tuning, `PARENT`."""
 PARENT = "parent"
 """Value of `TRIAL_TAG` for the run of a tuning."""
 STATE_TAG = "leeway.trial_state"
@@ -125,7 +125,7 @@ class TuningRuns:
             self._client.log_param(run_id, name, value)
 
     def _find_or_create(self, run_name: str, tags: Mapping[str, str], condition: str) -> str:
-        """Return the id of this tuning's run that meets a condition; create it if there is none. Set it RUNNING."""
+        """Return the id of the tuning's run that meets a condition, with status RUNNING; create it if none does."""
         query = f"tags.`{TUNING_TAG}` = '{self.name}' and {condition}"
         runs = self._client.search_runs([self._experiment_id], query, max_results=1)
         if runs:

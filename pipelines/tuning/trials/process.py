@@ -199,7 +199,7 @@ def start_trial(
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                pass_fds=[lock],  # so the lock is held until this process ends, too
+                pass_fds=[lock],  # so the lock is held until the trial's process ends
                 preexec_fn=partial(end_with_parent, os.getpid()),  # noqa: PLW1509 - it calls only prctl, getppid and kill
             )
     return TrialProcess(folder, process)

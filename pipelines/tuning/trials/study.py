@@ -87,7 +87,7 @@ class Tuning:
         self.threads = max(1, cores // plan.parallel)
 
     def run(self) -> None:
-        """Run trials until the plan's number is reached, or its hours are over. Idempotent.
+        """Run trials until the plan's number is reached, its hours are over, or a signal arrives. Idempotent.
 
         Raises:
             TrainingError: the first trials all failed. A retry cannot help.

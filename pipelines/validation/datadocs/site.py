@@ -72,7 +72,7 @@ def _get_folder() -> Path:
 
 
 def _lock_site() -> AbstractContextManager[int]:
-    """Wait until no other process writes pages: an index is made from the summaries of all partitions."""
+    """Hold the lock of all pages while the block runs: an index is made from the summaries of all partitions."""
     return hold_lock(_get_folder().with_suffix(".lock"))
 
 

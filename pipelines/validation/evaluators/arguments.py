@@ -1,7 +1,8 @@
 """Define the kwargs of the expectations that this package evaluates, as strict pydantic models.
 
-If Great Expectations has the expectation, it evaluates it with all other kwargs: it knows more of them (such as
-`row_condition`) and has better error messages. Leeway's own expectations cannot have other kwargs.
+An expectation of Great Expectations may have other kwargs, such as a `row_condition` that is a string. Then Great
+Expectations evaluates it, because it knows more kwargs, and has better error messages. Leeway's own expectations cannot
+have other kwargs.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ FULL_WEEK = 7
 """Smallest number of known days with which `min_ratio` applies. Fewer days may all be working days, while the judged
 day is a Sunday."""
 FIRST_WEEK_RATIO = 0.1
-"""Largest ratio that applies if there are fewer known days than `FULL_WEEK`."""
+"""Largest `min_ratio` that applies if there are fewer known days than `FULL_WEEK`."""
 DAYS_PER_IGNORED_DAY = 14
 """Number of known days for each day that is ignored. The days with the fewest rows are ignored: a person may have
 published a day although its end is missing."""
@@ -34,7 +34,7 @@ class EarlyEnd:
     first_bin: int
     """Bin of the time of day from which the rows were counted."""
     rows: int
-    """Rows of the day from this time on."""
+    """Rows of the day from this time on; with a tolerance, from that many bins earlier."""
     usual_rows: int
     """Smallest number of rows of a known day from this time on, apart from the ignored days."""
 

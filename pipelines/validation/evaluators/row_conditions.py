@@ -85,8 +85,8 @@ def parse_condition(value: Any) -> RowCondition | None:
 def build_condition_sql(rows: Rows, condition: RowCondition | None) -> str | None:
     """Return the SQL of a condition; empty without a condition, None if only Great Expectations can judge it.
 
-    Do not call it for a condition that `parse_condition` could not read: that is None, too, and None selects all rows
-    here.
+    `parse_condition` also returns None for a condition that it cannot read. Do not pass this None: here, None means
+    that there is no condition, so all rows are selected.
     """
     if condition is None:
         return ""

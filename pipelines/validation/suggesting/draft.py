@@ -70,7 +70,7 @@ def _count_days(summary: TableSummary) -> int:
 
 
 def _lower_severity(expectation: Expectation, key: Sequence[str]) -> Expectation:
-    """Return an expectation that may depend on the season with a severity that blocks no day; others are unchanged.
+    """Lower the severity of an expectation that may depend on the season, so that it blocks no day; keep all others.
 
     For a type with one of `ROW_EXPECTATION_PREFIXES`, the severity is `info`. For any other type it is `warning`, so
     that a failure is only reported.
@@ -198,7 +198,7 @@ def _draft_mean(column: ColumnSummary) -> Iterator[Expectation]:
 def _draft_freshness(column: ColumnSummary) -> Iterator[Expectation]:
     if column.max_age_h is not None and abs(column.max_age_h) <= MAX_AGE_H:
         side = "before" if column.max_age_h >= 0 else "after"
-        hours_text = f"{abs(column.max_age_h):.1f} hours {side} the end of its day"
+        hours_text = f"{abs(column.max_age_h):.1f} hours {side} the end of the partition"
         why = f"In the partition with the oldest values, the newest value is {hours_text}."
         hours = max(1, math.ceil(1.5 * column.max_age_h) + 1)
         yield _build_expectation("partition_to_be_fresh", "warning", why, column=column.name, max_age_hours=hours)

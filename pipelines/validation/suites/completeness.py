@@ -16,7 +16,7 @@ _WHY = "Part of every suite: a truncated source must not replace a complete day,
 def add_completeness_expectations(suite: Suite, dataset: Dataset, *, allow_shrink: bool = False) -> Suite:
     """Return the suite with both expectations. Its digest is still that of the expectations in the suite's file.
 
-    An expectation of these two that the suite itself lists keeps its kwargs, and also its severity unless
+    If the file of the suite lists one of the two, that expectation keeps its kwargs, and its severity unless
     `allow_shrink` is true. Missing kwargs are taken from the dataset.
 
     Args:
