@@ -82,7 +82,7 @@ class Watcher:
         self._problems: Mapping[str, str] = {}
         """Maps each document that could not be written to the reason."""
         self._outage_message = ""
-        """Message of the last outage, which is logged once. A write that succeeds empties it."""
+        """Message of an outage, which is logged once; empty after it has ended."""
         self._retry_at = math.inf
         """Value of `time.monotonic()` from which the documents are written even if nothing has changed."""
 
@@ -100,6 +100,8 @@ class Watcher:
             self._report_outage(error)
             return False
         is_current = fingerprint == self._fingerprint and time.monotonic() < self._retry_at
+        if is_current and self._retry_at == math.inf:
+            self._outage_message = ""
         if is_current or (self._fingerprint is not None and not _is_requested()):
             _touch_last_check_file()
             return False

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def _require_rows(rows: Any) -> Any:
     """Refuse the empty `rows` of a ScoreResult: there is no file if no version scored the partition."""
     if rows in (None, ""):
-        raise ValueError("no rows were scored; `reason` in the result of `score` says why")
+        raise ValueError("no rows were scored; `large` or `reason` in the result of `score` says why")
     return rows
 
 

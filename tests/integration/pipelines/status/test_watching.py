@@ -143,6 +143,11 @@ def test_lake_that_does_not_answer_is_logged_once(
     monkeypatch.setattr(watching, "read_table_locations", fail)
     assert not watcher.check()
     assert caplog.text.count("the lake's catalog does not answer") == 2, "a new outage is logged"
+    monkeypatch.setattr(watching, "read_table_locations", read_table_locations)
+    assert not watcher.check(), "nothing has changed"
+    monkeypatch.setattr(watching, "read_table_locations", fail)
+    assert not watcher.check()
+    assert caplog.text.count("the lake's catalog does not answer") == 3, "an outage after a check without a write, too"
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
