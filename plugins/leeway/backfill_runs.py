@@ -51,11 +51,11 @@ def count_runs(dag_id: str, first: str, last: str) -> int:
 
 
 def _find_airflow_home() -> Path:
-    """Return AIRFLOW_HOME; if it is not set, LEEWAY_HOME/airflow or, if that is not a home of Airflow, ~/airflow.
+    """Return AIRFLOW_HOME; if it is not set, the first of LEEWAY_HOME/airflow and ~/airflow that is a home of Airflow.
 
     Raises:
         SpecError: Airflow is not installed. A retry cannot help.
-        InvalidError: the folder is not a home of Airflow. A retry cannot help.
+        InvalidError: none of these folders is a home of Airflow. A retry cannot help.
     """
     if importlib.util.find_spec("airflow") is None:
         raise SpecError("Airflow is not installed here.", "Give --runs N.")

@@ -80,6 +80,7 @@ class FineTuning:
 
         Raises:
             Stopped: a signal requested a stop; the last step is in a checkpoint.
+            DataError: the loss is not a finite number, or the checkpoint belongs to another model. A retry cannot help.
         """
         if self.args.packing:
             with distribution.disable_training(self.model):
@@ -147,7 +148,7 @@ class FineTuning:
         return checkpoint.marker.step
 
     def _describe_model(self) -> dict[str, Any]:
-        """Return what a checkpoint must have in common with this training, besides its identity."""
+        """Return the values, besides `identity`, that a checkpoint must have in common with this training."""
         return {"base_model": self.base_digest, **{name: getattr(self.args, name) for name in WEIGHT_HYPERPARAMETERS}}
 
     def _collect_state(self) -> dict[str, Any]:
@@ -205,7 +206,7 @@ class FineTuning:
             raise DataError(f"the loss is not a number in step {step}.", "Lower learning_rate, or use precision=fp32.")
 
     def _report(self, step: int) -> None:
-        """Add the metrics since the last report to record and log; after the last step, also the validation loss."""
+        """Record and log the metrics since the last report; after the last step, also the validation loss."""
         metrics = self.progress.summarize()
         metrics["learning_rate"] = compute_rate(step - 1, self.schedule.steps, self.args)
         if self.validation and step == self.schedule.steps:

@@ -143,7 +143,8 @@ def _choose_names(model: str, dataset: str, partition: str, drift_of: str, deplo
     if drift_of not in get_args(MonitoredRows):
         raise SpecError(f"unknown drift_of {drift_of!r}.", f"Use one of: {', '.join(get_args(MonitoredRows))}.")
     if drift_of == "requests" and not (deploy and partition == "day"):
-        raise SpecError("drift_of='requests' needs an endpoint, and partitions by day.", "Give deploy=True, too.")
+        hint = "Give deploy=True and partition='day'."
+        raise SpecError("drift_of='requests' needs an endpoint, and partitions by day.", hint)
     if f"{model}_train" in {dag.dag_id for dag, _ in DagContext.autoregistered_dags}:
         message = f"this file creates the DAGs of the model {model} more than once."
         raise SpecError(message, "Give the other model another name, or remove the call.")

@@ -33,7 +33,7 @@ class CollectOperator(StepOperator):
             (templated); by default the one that DeployOperator sets, in the bucket LEEWAY_BUCKET.
         partition: day, hour or month of the rows (templated), as for `IngestOperator`; by default the run's partition.
         first_day: first day (UTC) of the requests (templated); by default the day before the partition.
-        last_day: last day (UTC) of the requests, included (templated); by default the day of the partition.
+        last_day: last day (UTC) of the requests, included (templated); by default the last day of the partition.
 
     Returns:
         `CollectResult`: table, partition, model_name, version, endpoint, scored, changed, rows, requests, unreadable,

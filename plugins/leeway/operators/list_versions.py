@@ -24,7 +24,7 @@ class ListVersionsOperator(StepOperator):
         endpoint: EndpointName (templated); by default the one that DeployOperator gives the model.
         partition: day, hour or month of the rows (templated), as for `IngestOperator`; by default the run's partition.
         first_day: first day (UTC) of the requests (templated); by default the day before the partition.
-        last_day: last day (UTC) of the requests, included (templated); by default the day of the partition.
+        last_day: last day (UTC) of the requests, included (templated); by default the last day of the partition.
 
     Returns:
         The field `versions` alone, not the whole `ListVersionsResult`: endpoint, versions.

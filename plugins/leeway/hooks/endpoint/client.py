@@ -23,7 +23,8 @@ T = TypeVar("T")
 
 EXISTS_TEXT = "already existing"
 """Part of SageMaker's error about a second model or configuration of the same name."""
-LOG_GROUP = "/aws/sagemaker/Endpoints/"
+LOG_GROUP_PREFIX = "/aws/sagemaker/Endpoints/"
+"""Prefix of an endpoint's log group; the name of the endpoint follows."""
 LOG_LINES = 20
 """Number of last lines of an endpoint's log that a failed deployment shows."""
 
@@ -94,10 +95,10 @@ class EndpointClient:
             if not contains(existing_alarms.get(request["AlarmName"]), request):
                 self.log.info("alarm %s: threshold %s", request["AlarmName"], request["Threshold"])
                 self._call(partial(self._cloudwatch.put_metric_alarm, **request))
-        names = [name for name in existing_alarms if name not in {request["AlarmName"] for request in requests}]
-        if names:
-            self.log.info("deleting alarms that the policy does not set: %s", ", ".join(names))
-            self._call(lambda: self._cloudwatch.delete_alarms(AlarmNames=names))
+        other_names = [name for name in existing_alarms if name not in {request["AlarmName"] for request in requests}]
+        if other_names:
+            self.log.info("deleting alarms that the policy does not set: %s", ", ".join(other_names))
+            self._call(lambda: self._cloudwatch.delete_alarms(AlarmNames=other_names))
 
     def list_raised_alarms(self) -> dict[str, str]:
         """Return the endpoint's alarms in the state ALARM, from name to reason of the state."""
@@ -148,7 +149,7 @@ class EndpointClient:
 
         The lines only explain a failure, so an error is ignored.
         """
-        logs, group = self._connection.create_hook(AwsLogsHook).conn, f"{LOG_GROUP}{self.name}"
+        logs, group = self._connection.create_hook(AwsLogsHook).conn, f"{LOG_GROUP_PREFIX}{self.name}"
         # CloudWatch Logs cannot sort streams with a prefix by time. But a variant that fails to start has few streams.
         search = {"logStreamNamePrefix": f"{variant}/"} if variant else {"orderBy": "LastEventTime", "descending": True}
         try:

@@ -1,4 +1,4 @@
-"""Decide what a try of a task does next, from SageMaker's description of its endpoint.
+"""Decide what a try of a deployment task does next, from SageMaker's description of the endpoint.
 
 Only SageMaker stores the state of a deployment. The name of a configuration is derived from its content, and a tag of
 the endpoint (`deployment_tag`) names the deployment that a task began, and whether it failed.

@@ -142,5 +142,5 @@ def build_update_request(endpoint: str, config_name: str) -> dict[str, Any]:
 
 
 def get_capture_uri(config: Mapping[str, Any]) -> str:
-    """Return where a configuration captures requests; empty if it captures none."""
+    """Return the s3:// prefix of the requests that a configuration captures; empty if it captures none."""
     return str(config.get("DataCaptureConfig", {}).get("DestinationS3Uri", ""))

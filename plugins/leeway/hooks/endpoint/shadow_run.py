@@ -1,11 +1,11 @@
-"""Decide what a try of a shadow's task does next, from SageMaker's description of its endpoint.
+"""Decide what a try of a shadow's task does next, from SageMaker's description of the endpoint.
 
 A shadow has five stages:
 
 1. The endpoint is changed to a configuration with the shadow variant.
 2. The endpoint's tag `SHADOW_TAG` says when the shadow began.
-3. The tag also has the end of the shadow.
-4. The endpoint is changed back.
+3. The tag also says when the shadow ended.
+4. The endpoint is changed back to the configuration without the shadow variant.
 5. The shadow is judged.
 
 A later try finds the stage in SageMaker. So if a task is killed, the time of the shadow is not restarted, and its

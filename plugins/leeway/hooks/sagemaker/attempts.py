@@ -115,7 +115,7 @@ class Attempts(ABC):
     def _has_output(self, job: Job) -> bool:
         """Return whether the output of a completed job still exists; if not, a new try starts another job.
 
-        This method does not check it. A subclass can replace the method.
+        By default, the result is True without a check. A subclass can check the output.
         """
         return True
 

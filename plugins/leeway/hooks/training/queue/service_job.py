@@ -21,7 +21,7 @@ SERVICE_JOB = "ServiceJob"
 it has not ended (`is_live`), and since when the training job waited in the queue (`queued_at`; None: not known)."""
 
 
-def build_listing(queue: str, name: str) -> dict[str, Any]:
+def build_list_request(queue: str, name: str) -> dict[str, Any]:
     """Return the request to ListServiceJobs for the service jobs with a name, in all states.
 
     Args:
