@@ -116,7 +116,7 @@ class FineTuning:
         return tracker
 
     def _find_flops(self) -> tuple[float, float]:
-        """Return the FLOP of the training for each token, and the GPU's peak in FLOP/s; 0: unknown."""
+        """Return the FLOP that the training needs for a token, and the GPU's peak in FLOP/s; 0: unknown."""
         if self.processes.device.type != "cuda":
             return 0.0, 0.0
         parameters = sum(weight.numel() for weight in self.model.parameters())
@@ -224,7 +224,7 @@ class FineTuning:
         return self.processes.reduce_sum(total)[0] / data.count_targets(range(len(data.sequences)))
 
     def _save_or_stop(self, step: int) -> None:
-        """Save a checkpoint if one is due on a process. If a process is to stop, save one and stop on all processes."""
+        """Save a checkpoint if one is due on a process. If a process must stop, save one, and stop all processes."""
         exit_code, is_due = self.processes.reduce_max(self.stop.exit_code, self.checkpoints.is_due())
         if exit_code or is_due:
             progress = self.progress.collect()

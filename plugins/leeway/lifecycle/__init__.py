@@ -102,7 +102,7 @@ def _create_scoring_dags(
     materialize: bool,
     drift_of: MonitoredRows,
 ) -> Iterator[DAG]:
-    """Create the DAGs that score, roll back and serve a model."""
+    """Create the DAGs that score with a model, roll it back, reset its breaker and serve it."""
     names = {**names, "rows_from": rows_from or names["dataset"]}
     is_of_requests = drift_of == "requests"
     yield create_scoring_dag(**names, start=start, has_profiles=not is_of_requests)

@@ -36,7 +36,7 @@ class DeployOperator(SageMakerOperator, SageMakerEndpointOperator):
     neither alarms nor the budget prevent it.
 
     The task waits in the triggerer. SageMaker cannot cancel a deployment: if a person clears the task or sets its
-    state, it continues.
+    state, the deployment continues.
 
     Args:
         model: registered model (templated).

@@ -30,7 +30,7 @@ LOG_LINES = 20
 
 
 class EndpointClient:
-    """One endpoint, its configurations, models and alarms.
+    """Call AWS for one endpoint, and for its configurations, models and alarms.
 
     Args:
         connection: connection to AWS.
@@ -123,7 +123,7 @@ class EndpointClient:
         self._delete_unused_resources([name, *models], config["CreationTime"])
 
     def delete_config_and_model(self, config_name: str, model_name: str) -> None:
-        """Delete a configuration and a model, which the endpoint must not use. Idempotent."""
+        """Delete a configuration and a model that the endpoint does not use; the caller checks that. Idempotent."""
         for method, member, name in (
             ("delete_endpoint_config", "EndpointConfigName", config_name),
             ("delete_model", "ModelName", model_name),

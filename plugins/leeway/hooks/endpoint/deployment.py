@@ -247,7 +247,7 @@ class Deployment:
         name, release, reason = self.client.name, self.release, failures.format_reason(endpoint)
         alarms = self.client.list_alarms()
         causes = failures.find_causing_alarms(reason, alarms, self.client.list_raised_alarms())
-        reason_text = failures.describe_rollback(reason, causes, alarms)
+        reason_text = failures.describe_cause(reason, causes, alarms)
         for line in self.client.read_log_end():
             self.log.warning("endpoint %s: %s", name, line)
         self._record("deployment_failed", reason_text, causes)

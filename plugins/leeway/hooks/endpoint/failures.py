@@ -37,7 +37,7 @@ def find_causing_alarms(reason: str, alarms: Mapping[str, str], raised_alarms: M
     return list(raised_alarms) if "alarm" in reason.lower() else []
 
 
-def describe_rollback(reason: str, causes: Sequence[str], alarm_reasons: Mapping[str, str]) -> str:
+def describe_cause(reason: str, causes: Sequence[str], alarm_reasons: Mapping[str, str]) -> str:
     """Describe the cause of a failed deployment: the alarms with their reasons, and SageMaker's reason.
 
     Args:

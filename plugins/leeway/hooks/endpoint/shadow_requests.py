@@ -76,7 +76,7 @@ class ShadowRecord:
         return "@".join(astuple(self))
 
     def is_discarded(self, max_tries: int) -> bool:
-        """Return whether a person has cleared the task since this record was written, so that another shadow begins.
+        """Return whether another shadow begins, because a person cleared the task after this record was written.
 
         A clear discards a shadow that still runs, and one that did not pass. A shadow that has ended and was not judged
         yet is judged after a clear: the reason of the clear may have been an error of the judgement.

@@ -159,7 +159,7 @@ class ShadowRun:
         return self._build_update_wait(endpoint, request["EndpointConfigName"], own_tag)
 
     def _build_update_wait(self, endpoint: Endpoint, config_name: str, tag: str) -> DeploymentWait:
-        """Return the wait that begins to change the endpoint's configuration, unless the endpoint is modified first."""
+        """Return the wait that changes the endpoint's configuration, unless the endpoint was modified meanwhile."""
         wait = replace(
             self.wait_template, config_name=config_name, tag=tag, modification=get_modification_time(endpoint)
         )
@@ -193,7 +193,7 @@ class ShadowRun:
         return record
 
     def _continue(self, endpoint: Endpoint, base_name: str, record: ShadowRecord, event: Event | None) -> Wait:
-        """Return the wait for the end of the shadow or, after its end, the wait for the change back."""
+        """Return the wait for the end of the shadow or, after its end, for the removal of the shadow variant."""
         wait = self._build_shadow_wait(str(endpoint["EndpointConfigName"]), base_name, record)
         is_over = bool(event and event["cause"] == "over" and event["config_name"] == wait.config_name)
         if not (record.until or is_over or wait.compute_remaining_time() <= dt.timedelta()):
