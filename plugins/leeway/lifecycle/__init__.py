@@ -104,13 +104,13 @@ def _create_scoring_dags(
 ) -> Iterator[DAG]:
     """Create the DAGs that score with a model, roll it back, reset its breaker and serve it."""
     names = {**names, "rows_from": rows_from or names["dataset"]}
-    is_of_requests = drift_of == "requests"
-    yield create_scoring_dag(**names, start=start, has_profiles=not is_of_requests)
+    decides_on_requests = drift_of == "requests"
+    yield create_scoring_dag(**names, start=start, has_profiles=not decides_on_requests)
     yield create_rollback_dag(model=names["model"])
     yield create_breaker_dag(model=names["model"])
     if deploy:
         yield create_deployment_dag(model=names["model"])
-        yield create_serving_monitor_dag(**names, start=start, has_profiles=is_of_requests)
+        yield create_serving_monitor_dag(**names, start=start, has_profiles=decides_on_requests)
     if materialize:
         yield create_materialization_dag(**names, start=start)
 

@@ -102,9 +102,10 @@ class Deployment:
         """Find out what this try does next: begin a deployment, wait for one, or return the task's result. Idempotent.
 
         Raises:
-            AirflowFailException: the deployment was rolled back or refused, the budget does not allow it, or Leeway did
-                not make the endpoint. A retry cannot help.
-            AirflowException: SageMaker failed, or an alarm is raised before the deployment. A retry can help.
+            AirflowFailException: the deployment was rolled back or refused, the budget does not allow it, Leeway did
+                not make the endpoint, or the endpoint has instances and the release is serverless. A retry cannot help.
+            AirflowException: SageMaker failed, the endpoint was deleted meanwhile, or an alarm is raised before the
+                deployment. A retry can help.
         """
         endpoint = self.client.describe()
         if event:

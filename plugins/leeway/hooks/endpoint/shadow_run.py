@@ -80,8 +80,9 @@ class ShadowRun:
         """Find out what this try does next: begin the shadow, wait, end it, or return the judgement. Idempotent.
 
         Raises:
-            AirflowFailException: the version did not start, the endpoint was changed meanwhile, the budget does not
-                allow the shadow, or Leeway did not make the endpoint. A retry cannot help.
+            AirflowFailException: the version did not start, the endpoint was changed or deleted meanwhile or is Failed,
+                it has not exactly one variant with instances, the budget does not allow the shadow, or Leeway did not
+                make the endpoint. A retry cannot help.
             AirflowException: SageMaker failed. A retry can help.
         """
         endpoint = self.client.describe()
@@ -176,10 +177,10 @@ class ShadowRun:
             max_run_s=max(1, duration_s),
             max_wait_s=0,
         )
-        verdict = self.costs.check_budget([machine])
-        if not verdict["allowed"]:
+        budget = self.costs.check_budget([machine])
+        if not budget["allowed"]:
             raise AirflowFailException(
-                f"the budget does not allow a shadow on endpoint {self.client.name}: {verdict['reason']}"
+                f"the budget does not allow a shadow on endpoint {self.client.name}: {budget['reason']}"
             )
 
     @property

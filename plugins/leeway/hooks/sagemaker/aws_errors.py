@@ -67,7 +67,7 @@ def get_http_status(error: ClientError) -> int:
 
 
 def get_error_code(error: ClientError) -> str:
-    """Return the error code of SageMaker or S3, such as ThrottlingException."""
+    """Return the error code of AWS, such as ThrottlingException; empty if the response has none."""
     return str(error.response.get("Error", {}).get("Code", ""))
 
 

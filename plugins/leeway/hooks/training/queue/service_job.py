@@ -41,8 +41,8 @@ def list_training_job_names(service_job: Mapping[str, Any]) -> list[str]:
 
     AWS lists only the latest preempted training jobs, so earlier ones are missing.
     """
-    preempted = service_job.get("preemptionSummary", {}).get("recentPreemptedAttempts", [])
-    attempts = [*reversed(preempted), *service_job.get("attempts", []), service_job.get("latestAttempt", {})]
+    preempted_attempts = service_job.get("preemptionSummary", {}).get("recentPreemptedAttempts", [])
+    attempts = [*reversed(preempted_attempts), *service_job.get("attempts", []), service_job.get("latestAttempt", {})]
     return list(dict.fromkeys(name for attempt in attempts if (name := _get_training_job_name(attempt))))
 
 
@@ -77,8 +77,8 @@ def compute_queue_s(job: Mapping[str, Any]) -> float | None:
 
 def find_queue_start(service_job: Mapping[str, Any]) -> dt.datetime:
     """Return since when a service job waits: since its submission, or since the end of its last training job."""
-    preempted = service_job.get("preemptionSummary", {}).get("recentPreemptedAttempts", [])
-    attempts = [*preempted, *service_job.get("attempts", [])]
+    preempted_attempts = service_job.get("preemptionSummary", {}).get("recentPreemptedAttempts", [])
+    attempts = [*preempted_attempts, *service_job.get("attempts", [])]
     return _to_moment(max(service_job["createdAt"], *(attempt.get("stoppedAt", 0) for attempt in attempts), 0))
 
 
