@@ -74,7 +74,7 @@ def _translate_failure(dag_id: str, output: str) -> LeewayError:
     if "Database migration required" in output:
         return InvalidError("Airflow's database is not set up.", "Run `make up` once, or give --runs N.")
     last_line = next((line for line in reversed(output.splitlines()) if line.strip()), "")
-    if last_line.startswith("airflow."):  # an exception of Airflow: it refuses the backfill
+    if last_line.startswith("airflow."):  # an exception of Airflow, which refuses the backfill
         reason = (last_line.partition(": ")[2] or last_line).rstrip(".")
         return InvalidError(f"Airflow refuses this backfill: {reason}.", "Change the days, or give --runs N.")
     return ServiceError(f"Airflow failed: {last_line}.", "Try again, or give --runs N.")

@@ -119,7 +119,7 @@ class DocumentsCopy:
 
 
 def unpack(content: bytes, folder: Path) -> None:
-    """Replace the documents in a folder by those of a zip file.
+    """Replace the documents in a folder with the documents of a zip file.
 
     The list of models, which names the other documents, is replaced last.
 

@@ -29,7 +29,7 @@ def build_champion_asset(model: str, check_interval_s: float = CHECK_INTERVAL_S)
 
     Args:
         model: registered model.
-        check_interval_s: seconds between two looks at MLflow.
+        check_interval_s: seconds between two checks of MLflow.
     """
     trigger = ChampionTrigger(model=model, check_interval_s=check_interval_s)
     watcher = AssetWatcher(name=f"{model}_champion", trigger=trigger)
@@ -46,7 +46,7 @@ class ChampionTrigger(BaseEventTrigger):
 
     Args:
         model: registered model.
-        check_interval_s: seconds between two looks at MLflow.
+        check_interval_s: seconds between two checks of MLflow.
     """
 
     def __init__(self, *, model: str, check_interval_s: float = CHECK_INTERVAL_S) -> None:

@@ -98,7 +98,7 @@ def build_shadow_request(
 ) -> dict[str, Any]:
     """Build the request to CreateEndpointConfig for a configuration with a shadow variant.
 
-    The production variant is that of the base. All requests are captured.
+    The production variant is copied from the base. All requests are captured.
 
     Args:
         endpoint: name of the endpoint.

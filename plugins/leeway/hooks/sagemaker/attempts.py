@@ -45,8 +45,8 @@ class Attempts(ABC):
     def resume(self, event: WaitEvent | None) -> JobWait | dict[str, Any]:
         """Find out what this try does next: start a job, wait for it, or return a completed job's result. Idempotent.
 
-        If a job with other inputs still runs, because the task was changed and cleared, it is stopped. The next job
-        starts after its end.
+        If a job with other inputs still runs, because the task was changed and cleared, that job is stopped. The next
+        job starts after the end of that job.
 
         Args:
             event: how the wait of this try ended; None at the beginning of the try.

@@ -1,4 +1,4 @@
-"""Start a tuning job of a task, find the one of an earlier try, or collect the winner of a completed one."""
+"""Start a tuning job of a task, find the job of an earlier try, or collect the winner of a completed job."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def describe_attempts(
 
 
 def compute_queue_s(job: Mapping[str, Any]) -> float | None:
-    """Return how long a training job of a queue waited in it before it was created, seconds; None if not known."""
+    """Return how long a training job waited in its queue before SageMaker created it, seconds; None if not known."""
     queued_at: dt.datetime | None = job[SERVICE_JOB]["queued_at"]
     return None if queued_at is None else max(0.0, (job["CreationTime"] - queued_at).total_seconds())
 
