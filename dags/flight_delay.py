@@ -7,7 +7,7 @@ import datetime as dt
 
 from leeway.lifecycle import create_lifecycle_dags
 
-# In its safe mode, Airflow skips a file without the word "airflow", and reports no error. This comment contains it.
+# In its safe mode, Airflow skips a file without the word "airflow", and reports no error. This comment has the word.
 create_lifecycle_dags(
     model="flight_delay",
     dataset="flight_delay",

@@ -1,4 +1,4 @@
-"""Create the DAG showback: check budgets and daily costs, and notify people of what is new."""
+"""Create the DAG showback: check budgets and daily costs, and notify people once of each finding."""
 
 import datetime as dt
 
@@ -22,7 +22,7 @@ costs of a day are unusually high.
 with DAG(
     dag_id="showback",
     doc_md=DOC,
-    description="Checks budgets and daily costs, and notifies people of what is new.",
+    description="Checks budgets and daily costs, and notifies people once of each finding.",
     schedule=CronTriggerTimetable("40 0 * * *", timezone="UTC"),
     start_date=dt.datetime(2013, 1, 1, tzinfo=dt.UTC),
     catchup=False,

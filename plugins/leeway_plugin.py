@@ -2,6 +2,6 @@
 
 from importlib.metadata import entry_points
 
-# Where Leeway is installed, Airflow finds the plugin by the entry point. It warns of a plugin that it finds twice.
+# Where Leeway is installed, Airflow finds the plugin by the entry point. Airflow warns of a plugin that it finds twice.
 if not any(entry_point.name == "leeway" for entry_point in entry_points(group="airflow.plugins")):
     from leeway.plugin import LeewayPlugin  # noqa: F401

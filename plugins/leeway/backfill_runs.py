@@ -51,11 +51,11 @@ def count_runs(dag_id: str, first: str, last: str) -> int:
 
 
 def _find_airflow_home() -> Path:
-    """Return AIRFLOW_HOME; if it is not set, LEEWAY_HOME/airflow or, if that is not a home of Airflow, ~/airflow.
+    """Return AIRFLOW_HOME; if it is not set, the first of LEEWAY_HOME/airflow and ~/airflow that is a home of Airflow.
 
     Raises:
         SpecError: Airflow is not installed. A retry cannot help.
-        InvalidError: the folder is not a home of Airflow. A retry cannot help.
+        InvalidError: none of these folders is a home of Airflow. A retry cannot help.
     """
     if importlib.util.find_spec("airflow") is None:
         raise SpecError("Airflow is not installed here.", "Give --runs N.")
@@ -74,7 +74,7 @@ def _translate_failure(dag_id: str, output: str) -> LeewayError:
     if "Database migration required" in output:
         return InvalidError("Airflow's database is not set up.", "Run `make up` once, or give --runs N.")
     last_line = next((line for line in reversed(output.splitlines()) if line.strip()), "")
-    if last_line.startswith("airflow."):  # an exception of Airflow: it refuses the backfill
+    if last_line.startswith("airflow."):  # an exception of Airflow, which refuses the backfill
         reason = (last_line.partition(": ")[2] or last_line).rstrip(".")
         return InvalidError(f"Airflow refuses this backfill: {reason}.", "Change the days, or give --runs N.")
     return ServiceError(f"Airflow failed: {last_line}.", "Try again, or give --runs N.")

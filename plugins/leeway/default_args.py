@@ -16,7 +16,8 @@ def build_default_args(
     Args:
         owner: team that is responsible for the tasks.
         retries: number of retries of a task that failed; the delay before a retry grows from 10 seconds to 10 minutes.
-        execution_timeout: maximum time of one try in a worker. After a wait in the triggerer, it starts anew.
+        execution_timeout: maximum time of one try in a worker. After a wait in the triggerer, it is counted from zero
+            again.
     """
     return {
         "owner": owner,

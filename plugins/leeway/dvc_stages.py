@@ -38,7 +38,7 @@ def create_dvc_tasks(
         operator_arguments: arguments of every DvcReproOperator: overrides, workspace, retries, ...
 
     Raises:
-        SpecError: there is no such file or stage, or `select` lacks a stage of `refresh`: the DAG does not load.
+        SpecError: the file or a stage does not exist, or `select` lacks a stage of `refresh`: the DAG does not load.
     """
     all_stages = stages.load_stages(settings().project / file)
     selected_names = list(select) or list(all_stages)

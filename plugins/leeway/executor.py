@@ -19,7 +19,7 @@ class RestartableLocalExecutor(LocalExecutor):
     """
 
     def try_adopt_task_instances(self, tis: Sequence[TaskInstance]) -> Sequence[TaskInstance]:
-        """Give each task of a scheduler that has ended one more try. Return all tasks: none of them runs any more."""
+        """Give one more try to each task whose scheduler has ended. Return all tasks, because none can be adopted."""
         for ti in tis:
             ti.max_tries += 1
         return super().try_adopt_task_instances(tis)

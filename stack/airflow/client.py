@@ -53,7 +53,7 @@ class AirflowClient:
         user: the name of the user.
         password: the password of the user.
         check: called each time that Airflow does not answer, before the request is repeated; raises an error if
-            waiting cannot help. Without `check`, such a request is not repeated.
+            waiting cannot help. Without `check`, such a request is repeated for some seconds only.
     """
 
     def __init__(self, url: str, user: str, password: str, check: Callable[[], object] | None = None) -> None:

@@ -12,7 +12,7 @@ LOG_LINES = 25
 """Number of last lines of the task's log that the error shows."""
 _EXIT_CODE_PATTERN = re.compile(r"exit(?:ed)?(?: with)?(?: code| status)?[ :=]+(\d+)\b", re.IGNORECASE)
 _EXIT_CODE_BY_ERROR = {"AirflowFailException:": 2, "AirflowException:": 75}
-"""The exit code for each class of errors that Leeway's operators raise. Only after the second can a retry help."""
+"""The exit code for each class of errors that Leeway's operators raise. A retry can help only after exit code 75."""
 
 
 def explain_failure(client: AirflowClient, run: dict[str, Any], day: str) -> TaskFailedError:

@@ -80,6 +80,7 @@ class FineTuning:
 
         Raises:
             Stopped: a signal requested a stop; the last step is in a checkpoint.
+            DataError: the loss is not a finite number, or the checkpoint belongs to another model. A retry cannot help.
         """
         if self.args.packing:
             with distribution.disable_training(self.model):
@@ -115,7 +116,7 @@ class FineTuning:
         return tracker
 
     def _find_flops(self) -> tuple[float, float]:
-        """Return the FLOP of the training for each token, and the GPU's peak in FLOP/s; 0: unknown."""
+        """Return the FLOP that the training needs for a token, and the GPU's peak in FLOP/s; 0: unknown."""
         if self.processes.device.type != "cuda":
             return 0.0, 0.0
         parameters = sum(weight.numel() for weight in self.model.parameters())
@@ -147,7 +148,7 @@ class FineTuning:
         return checkpoint.marker.step
 
     def _describe_model(self) -> dict[str, Any]:
-        """Return what a checkpoint must have in common with this training, besides its identity."""
+        """Return the values, besides `identity`, that a checkpoint must have in common with this training."""
         return {"base_model": self.base_digest, **{name: getattr(self.args, name) for name in WEIGHT_HYPERPARAMETERS}}
 
     def _collect_state(self) -> dict[str, Any]:
@@ -205,7 +206,7 @@ class FineTuning:
             raise DataError(f"the loss is not a number in step {step}.", "Lower learning_rate, or use precision=fp32.")
 
     def _report(self, step: int) -> None:
-        """Add the metrics since the last report to record and log; after the last step, also the validation loss."""
+        """Record and log the metrics since the last report; after the last step, also the validation loss."""
         metrics = self.progress.summarize()
         metrics["learning_rate"] = compute_rate(step - 1, self.schedule.steps, self.args)
         if self.validation and step == self.schedule.steps:
@@ -223,7 +224,7 @@ class FineTuning:
         return self.processes.reduce_sum(total)[0] / data.count_targets(range(len(data.sequences)))
 
     def _save_or_stop(self, step: int) -> None:
-        """Save a checkpoint if one is due on a process. If a process is to stop, save one and stop on all processes."""
+        """Save a checkpoint if one is due on a process. If a process must stop, save one, and stop all processes."""
         exit_code, is_due = self.processes.reduce_max(self.stop.exit_code, self.checkpoints.is_due())
         if exit_code or is_due:
             progress = self.progress.collect()

@@ -199,7 +199,7 @@ class Training:
         return output.float()
 
     def _measure_validation(self) -> float:
-        """Return the mean loss of all validation rows, each measured by one process."""
+        """Return the mean loss of all validation rows. Each process measures a part of the rows."""
         count, loss = self.processes.count, 0.0
         self.model.eval()
         with torch.no_grad():
@@ -241,7 +241,7 @@ class Training:
             sys.stderr.write(f"resuming after update {state['updates']}, in epoch {state['epoch']}\n")
 
     def _save_or_stop(self) -> None:
-        """Save a checkpoint if one is due on a process. If a process is to stop, save one and stop on all processes."""
+        """Save a checkpoint if one is due on a process. If a process must stop, save one, and stop all processes."""
         interval = self.args.checkpoint_updates
         is_due = self.checkpoints.is_due() or (interval and self.state["updates"] % interval == 0)
         exit_code, is_due_anywhere = self.processes.reduce_max(self.stop_signal.exit_code, int(is_due))

@@ -60,7 +60,7 @@ class Inputs:
 
     @classmethod
     def fit(cls, frame: pd.DataFrame, description: Mapping[str, Any], hidden: Sequence[int], embedding: int) -> Inputs:
-        """Return the inputs for training rows.
+        """Return the inputs, with the categories, means and deviations of the training rows.
 
         Args:
             frame: the training rows.
@@ -171,7 +171,7 @@ def compute_loss(task: str, output: Tensor, label: Tensor) -> Tensor:
 
 
 def compute_metric(inputs: Inputs, mean_loss: float) -> float:
-    """Return the metric of the task (`METRICS`) for the mean of the losses."""
+    """Compute the task's metric (`METRICS`) from the mean loss."""
     return float(mean_loss**0.5 * inputs.scales[inputs.label]) if inputs.task == "regression" else mean_loss
 
 

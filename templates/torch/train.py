@@ -63,7 +63,7 @@ def list_hyperparameters(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def list_inputs(args: argparse.Namespace) -> dict[str, Any]:
-    """Return everything that determines the model: the hyperparameters, and the digests of the data."""
+    """Return what determines the model: the hyperparameters that may not change, and the digests of the data."""
     from pipelines.defaults.channels import DATA_FILE
     from pipelines.system.files import sha256
 

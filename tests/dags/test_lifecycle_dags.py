@@ -178,7 +178,10 @@ def test_drift_is_decided_on_the_profiles_of_the_scores_or_of_the_requests(load_
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        ('drift_of="requests"', "drift_of='requests' needs an endpoint, and partitions by day. Give deploy=True, too."),
+        (
+            'drift_of="requests"',
+            "drift_of='requests' needs an endpoint, and partitions by day. Give deploy=True and partition='day'.",
+        ),
         (
             'drift_of="requests", deploy=True, partition="hour"',
             "drift_of='requests' needs an endpoint, and partitions by day.",

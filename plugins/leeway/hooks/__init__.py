@@ -1,4 +1,4 @@
-"""Run steps, and call SageMaker and S3, for the operators."""
+"""Run steps, and call AWS, for the operators."""
 
 from leeway.package_checks import require_package
 

@@ -102,15 +102,15 @@ def _create_scoring_dags(
     materialize: bool,
     drift_of: MonitoredRows,
 ) -> Iterator[DAG]:
-    """Create the DAGs that score, roll back and serve a model."""
+    """Create the DAGs that score with a model, roll it back, reset its breaker and serve it."""
     names = {**names, "rows_from": rows_from or names["dataset"]}
-    is_of_requests = drift_of == "requests"
-    yield create_scoring_dag(**names, start=start, has_profiles=not is_of_requests)
+    decides_on_requests = drift_of == "requests"
+    yield create_scoring_dag(**names, start=start, has_profiles=not decides_on_requests)
     yield create_rollback_dag(model=names["model"])
     yield create_breaker_dag(model=names["model"])
     if deploy:
         yield create_deployment_dag(model=names["model"])
-        yield create_serving_monitor_dag(**names, start=start, has_profiles=is_of_requests)
+        yield create_serving_monitor_dag(**names, start=start, has_profiles=decides_on_requests)
     if materialize:
         yield create_materialization_dag(**names, start=start)
 
@@ -143,7 +143,8 @@ def _choose_names(model: str, dataset: str, partition: str, drift_of: str, deplo
     if drift_of not in get_args(MonitoredRows):
         raise SpecError(f"unknown drift_of {drift_of!r}.", f"Use one of: {', '.join(get_args(MonitoredRows))}.")
     if drift_of == "requests" and not (deploy and partition == "day"):
-        raise SpecError("drift_of='requests' needs an endpoint, and partitions by day.", "Give deploy=True, too.")
+        hint = "Give deploy=True and partition='day'."
+        raise SpecError("drift_of='requests' needs an endpoint, and partitions by day.", hint)
     if f"{model}_train" in {dag.dag_id for dag, _ in DagContext.autoregistered_dags}:
         message = f"this file creates the DAGs of the model {model} more than once."
         raise SpecError(message, "Give the other model another name, or remove the call.")

@@ -16,8 +16,8 @@ DOC = """
 
 Each change of the champion starts a run within seconds, whoever changed it: a task of `{model}_train` or
 `{model}_rollback`, `python -m pipelines promote` or `rollback`, or a person in MLflow. For that, Airflow's triggerer
-watches the registry. The tasks use the version that is champion when the run starts, and the policy in section
-`serving` of `params.yaml`.
+watches the registry. (It takes up to a minute if only MLflow's library can read the registry.) The tasks use the
+version that is champion when the run starts, and the policy in section `serving` of `params.yaml`.
 
 1. `shadow`, if `shadow_minutes` is above 0: the version gets copies of the endpoint's requests, and its answers are
    judged by the limits in section `shadow`. A version that fails is not deployed; one that is undecided is deployed. If

@@ -21,8 +21,8 @@ trained as of a later day: of the version that was champion on the run's day), a
 `{model}_train`. Without an event the task is skipped. The task's button *Drift* (tab Details) and the lake's table
 `drift_results` show the findings.
 
-* **Without drift** the asset gets an event, too, if the last training is older than `max_age_days` (params.yaml,
-section `guard`).
+* **Without drift** the asset gets an event, too, if the last training is at least `max_age_days` old (params.yaml,
+section `guard`). If it used fewer days of data, that number of days counts instead.
 * **Paused** at first, like `{model}_score`: without profiles each run would wait six hours for them, and fail.
 * **By hand**: trigger the DAG with a `partition`, a day. Such a run may retrain, unlike a backfill.
 * **Backfill**: any range of days that were scored. It decides as the daily runs would have. It retrains only with the

@@ -66,7 +66,7 @@ def create_training_dag(
         guard = GuardOperator(task_id="guard", dataset=dataset, model=model)
         preprocess = create_preprocess_task(model, guard)
         train = SpotTrainingOperator(task_id="train", model=model, **build_inputs(preprocess), **training)
-        judge_and_promote(model, dataset, guard, preprocess, train, "{{ params.promote_in_backfill }}")
+        create_tasks_after_training(model, dataset, guard, preprocess, train, "{{ params.promote_in_backfill }}")
     return dag
 
 
@@ -89,7 +89,7 @@ def build_inputs(preprocess: DvcReproOperator) -> dict[str, Any]:
     return {"channels": channels, "code": workspace}
 
 
-def judge_and_promote(
+def create_tasks_after_training(
     model: str,
     dataset: str,
     guard: GuardOperator,
@@ -97,7 +97,7 @@ def judge_and_promote(
     train: SpotTrainingOperator,
     promote_in_backfill: str | None = None,
 ) -> None:
-    """Add the tasks after the training to the DAG, and the arrows between all tasks.
+    """Create the tasks that judge and promote the trained model, and the dependencies between all tasks of the DAG.
 
     Args:
         model: registered model.

@@ -9,7 +9,7 @@ from typing import Any
 from airflow.sdk import DAG, Param
 
 from leeway.lifecycle.manual_dag import create_manual_dag
-from leeway.lifecycle.training_dag import build_inputs, create_preprocess_task, judge_and_promote
+from leeway.lifecycle.training_dag import build_inputs, create_preprocess_task, create_tasks_after_training
 from leeway.operators.guard import GuardOperator
 from leeway.operators.spot_training import SpotTrainingOperator
 from leeway.operators.tuning import TuningOperator
@@ -62,7 +62,7 @@ def create_tuning_dag(*, model: str, dataset: str, training: Mapping[str, Any]) 
             **shared_arguments,
         )
         train = SpotTrainingOperator(task_id="train", model=model, tuning=tune.output["record"], **inputs, **training)
-        judge_and_promote(model, dataset, guard, preprocess, train)
+        create_tasks_after_training(model, dataset, guard, preprocess, train)
     return dag
 
 

@@ -76,7 +76,7 @@ def _describe_error(error: Exception) -> str:
 
 
 def _needs_result(step: str, has_failed: bool) -> bool:
-    """Return whether the step's result is used. Of failed tasks, only a guard's: the others get a failure message."""
+    """Return whether the message needs the step's result. For a failed task, only the message of a guard needs it."""
     return step == "guard" if has_failed else step in MESSAGE_BUILDERS
 
 

@@ -28,7 +28,7 @@ def send(message: Message, connection: Connection) -> str:
 def render_blocks(message: Message) -> list[dict[str, Any]]:
     """Render the message as blocks of Slack: a header, and a section each for facts, lines, files and links.
 
-    Only the section of links is Markdown, since plain text has no links. Its texts are escaped.
+    Only the section of links is Markdown, since plain text has no links. The texts of the links are escaped.
     """
     facts = "\n".join(f"{name}: {value}" for name, value in message.facts.items())
     lines = "\n".join(f"• {line}" for line in message.lines)

@@ -165,7 +165,7 @@ OUTCOME_PHRASES = {
 NOTICE_PHRASES = {
     "threshold": "a budget reached a threshold",
     "forecast": "a budget will be exceeded",
-    "anomaly": "the costs jumped",
+    "anomaly": "the costs are unusually high",
 }
 """Part of the title of a message about costs, by the kind of the notice."""
 CHAMPION_STEPS = ("promote", "rollback")

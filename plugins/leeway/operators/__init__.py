@@ -1,4 +1,4 @@
-"""Operators, one in each module. An operator that runs a step has the step's name."""
+"""Operators, one in each module, and their base classes. Most operators that run a step have its name."""
 
 from leeway.package_checks import require_package
 

@@ -27,7 +27,7 @@ class BackfillOperator(StepOperator):
         on_absent: what to do about days that the source does not have: `fail` or `skip` (templated).
         source_conn_id: Airflow connection of the source; the step gets its credentials as environment variables
             (docs/how-to/ingestion.md).
-        asset: gets an event if the published rows changed. The event's extra has the days, FIRST..LAST, as `partition`.
+        asset: gets an event if the published rows changed. The event's extra has FIRST..LAST as `partition`.
 
     Returns:
         `BackfillResult`: published, changed, skipped, absent, snapshot_id.

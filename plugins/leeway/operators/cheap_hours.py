@@ -26,9 +26,9 @@ class CheapHoursSensor(BaseSensorOperator):
 
     The sensor reads the spot prices of the last 90 days from EC2 (DescribeSpotPriceHistory). SageMaker has no history
     of its own prices, so the price of the same instance type in EC2 is used. The training starts if no hour until its
-    latest start is expected to be cheaper by 1 %, or less risky (docs/how-to/cheap-hours.md). If EC2 does not answer,
-    the training starts at its latest start. Each decision is logged with the present price, the expected price and the
-    latest start.
+    latest start is expected to be cheaper by 1 %, or less risky (docs/how-to/cheap-hours.md). It starts at once if the
+    history is too short for a prediction. If EC2 does not answer, it starts at its latest start. Each decision is
+    logged with the present price, the expected price and the latest start.
 
     Between two checks the task waits in the triggerer and uses no worker. A restart of the triggerer loses nothing.
     Idempotent.

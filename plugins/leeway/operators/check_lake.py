@@ -10,7 +10,8 @@ from leeway.operators.step import StepOperator, drop_empty_field
 class CheckLakeOperator(StepOperator):
     """Check that no file of the lake is lost or damaged, and restore lost files if that is requested. Idempotent.
 
-    If a file is lost, the task fails without retries, and its error names the first lost files.
+    If a file is lost or damaged, and is not restored, the task fails without retries, and its error names the first of
+    these files.
 
     Args:
         repair: whether to restore lost files (templated).

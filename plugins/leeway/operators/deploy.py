@@ -36,7 +36,7 @@ class DeployOperator(SageMakerOperator, SageMakerEndpointOperator):
     neither alarms nor the budget prevent it.
 
     The task waits in the triggerer. SageMaker cannot cancel a deployment: if a person clears the task or sets its
-    state, it continues.
+    state, the deployment continues.
 
     Args:
         model: registered model (templated).
@@ -57,8 +57,8 @@ class DeployOperator(SageMakerOperator, SageMakerEndpointOperator):
 
     Returns:
         model_name, version, previous (version that served before), endpoint, endpoint_arn, config, changed (false if
-        the endpoint served this version already), cost_usd_h and cost_usd_month (of the instances; None if this try
-        began no deployment).
+        the endpoint served this version already), cost_usd_h and cost_usd_month (of the endpoint; None for a rollback,
+        and if this try began no deployment).
     """
 
     step = "serving"
@@ -100,7 +100,7 @@ class DeployOperator(SageMakerOperator, SageMakerEndpointOperator):
     def _make_job_task(self, context: Context) -> DeployTask:
         job_task = super()._make_job_task(context)
         assert isinstance(job_task, DeployTask), "job_task_class must be DeployTask or its subclass"
-        job_task.max_tries = context["ti"].max_tries  # by it, ShadowTask tells a clear from a retry
+        job_task.max_tries = context["ti"].max_tries  # it shows whether a person cleared the task
         return job_task
 
     def build_step_variables(self) -> Mapping[str, str]:

@@ -16,8 +16,9 @@ WORKSPACE = "{{ dag.dag_id }}.{{ run_id }}"
 class DvcReproOperator(StepOperator):
     """Bring stages of dvc.yaml up to date in the run's own workspace, with the shared cache. Idempotent.
 
-    Concurrent runs do not wait for each other's lock. A window is computed once: a second run with the same window
-    takes the result from the run cache. If LEEWAY_DVC_REMOTE is set, data are pulled from there and pushed there.
+    DVC locks only the run's workspace, so runs with different inputs do not wait for each other. A window is computed
+    once: a second run with the same window waits for the first one, and takes its result from the run cache. If
+    LEEWAY_DVC_REMOTE is set, data are pulled from there and pushed there.
 
     Args:
         targets: stages to bring up to date, with the stages that they depend on (templated).

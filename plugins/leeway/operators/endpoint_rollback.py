@@ -12,9 +12,9 @@ class EndpointRollbackOperator(DeployOperator):
     """Deploy the version that an endpoint served before its present one. Idempotent.
 
     All requests move to that version at once. Neither alarms nor the budget can prevent this. The model's history says
-    which version that is. A DAG run rolls back once, even if its task is retried or cleared. To go back further,
-    trigger another run. The champion of the registry stays: `RollbackOperator` changes it. The operator also takes the
-    other arguments of DeployOperator.
+    which version the endpoint served before. A DAG run rolls back once, even if its task is retried or cleared. To go
+    back further, trigger another run. The champion of the registry stays: `RollbackOperator` changes it. The operator
+    also takes the other arguments of DeployOperator.
 
     Args:
         model: registered model (templated).

@@ -167,8 +167,8 @@ class SageMakerJobOperator(SageMakerOperator):
     """Prepare a SageMaker job, start it and wait for its end.
 
     Args:
-        priority: `low`, `normal` or `high`; see `build_priority_fields`. If priority_weight or pool is
-            given too, it has precedence.
+        priority: `low`, `normal` or `high`; see `build_priority_fields`. The arguments
+            priority_weight and pool have precedence.
     """
 
     def __init__(self, *, priority: Priority = "", **kwargs: Any) -> None:

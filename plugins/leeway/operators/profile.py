@@ -11,7 +11,7 @@ from leeway.operators.step import StepOperator
 class ProfileOperator(StepOperator):
     """Profile a scored partition: count its rows by bins. DriftSensor compares the counts of several days. Idempotent.
 
-    The bins are those of the reference of the version that scored the rows: they were chosen for its training rows.
+    The bins belong to the reference of the version that scored the rows, and were chosen for its training rows.
 
     Args:
         model: registered model (templated).

@@ -31,10 +31,10 @@ class ShadowOperator(DeployOperator):
     agreement, drift of the scores and, where labels are published, the gate's metrics, paired by row. Section `shadow`
     of the parameters has the limits (docs/how-to/serving.md).
 
-    The task is skipped if `shadow_minutes` is 0, if there is no endpoint, if the endpoint serves this version already,
-    or if it served this version before its present one (a rollback). A version with other features than the version
-    that serves is refused before anything is created. The cost of the shadow variant's instances is checked against the
-    project's budget.
+    The task is skipped if `shadow_minutes` is 0, if there is no endpoint, if no tag of the endpoint names the version
+    that it serves, if it serves this version already, or if it served this version before its present one (a rollback).
+    A version with other features than the version that serves is refused before anything is created. The cost of the
+    shadow variant's instances is checked against the project's budget.
 
     The task waits in the triggerer. If a worker is killed, the next try attaches to the shadow, and the shadow's time
     does not begin again. If a person clears the task or sets its state while it waits, the shadow variant is removed.

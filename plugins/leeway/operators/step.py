@@ -85,7 +85,7 @@ def skip_if_nothing_done(context: Context, result: dict[str, Any]) -> dict[str, 
     """Return the Result; skip the task if the Result has a reason why nothing was done.
 
     Raises:
-        AirflowSkipException: the Result has such a reason. It is pushed as the task's XCom nevertheless.
+        AirflowSkipException: the Result has such a reason. The Result is pushed as the task's XCom nevertheless.
     """
     if result["reason"]:
         context["ti"].xcom_push("return_value", result)

@@ -8,7 +8,7 @@ from leeway.operators.step import StepOperator
 
 
 class StopIdleOperator(StepOperator):
-    """Find endpoints that got no request for some hours; if `delete` is set, delete those of Leeway. Idempotent.
+    """Find endpoints without a request for some hours; if `delete` is set, delete those of Leeway. Idempotent.
 
     Endpoints with the tag `leeway:keep`, and endpoints that Leeway did not create, are listed as exempt, and never
     deleted.

@@ -16,9 +16,10 @@ WATERMARK = "watermark"
 class SyncOperator(StepOperator):
     """Ingest the changes of a source since the last sync, incrementally by cursor. Idempotent.
 
-    It is for sources without partitions. The watermark, the largest cursor that was read, is stored in the asset's
+    Use it for sources without partitions. The watermark, the largest cursor that was read, is stored in the asset's
     state store after the last commit. So if a task is killed, the next try reads some rows again, and misses none. Set
-    the DAG's max_active_runs to 1, because two runs at the same time would overwrite each other's rows. A
+    the DAG's max_active_runs to 1: of two runs at the same time on one machine, one fails; two runs on different
+    machines would overwrite each other's rows. A
     ValidateOperator that is mapped over the result's partitions publishes the days; see docs/how-to/ingestion.md.
 
     Args:

@@ -22,7 +22,7 @@ class TuningOperator(SageMakerJobOperator, SageMakerTuningOperator):
 
     The tuning job's name depends on DAG, run, task and map index. After a retry, a cleared task or a killed worker, the
     task finds the tuning job, and waits for it or, if it completed, collects its winner. If it failed or was stopped,
-    the next one runs only the trials that are left, and with the strategies bayesian and random it learns from the
+    the next tuning job runs only the trials that are left; with the strategies bayesian and random, it learns from the
     earlier trials. What is left of a grid may take several tuning jobs, one after the other. So no finished trial is
     paid for twice. The task waits in the triggerer, and its log has a line for each trial that starts or ends. If a
     person clears the task or marks its state, the tuning job and its trials are stopped. Each trial is a row in the

@@ -11,7 +11,7 @@ from leeway.operators.step import StepOperator
 class WithdrawOperator(StepOperator):
     """Withdraw a published partition whose rows turned out to be wrong, and record who did it and why. Idempotent.
 
-    The rows and the outcomes of their labels are removed; older snapshots of the lake still have them.
+    The rows and their outcomes (scores with labels) are removed; older snapshots of the lake still have them.
 
     Args:
         dataset: dataset whose published partition is withdrawn (templated).

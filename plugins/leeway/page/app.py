@@ -102,7 +102,7 @@ def send_icon(name: str) -> Response:
 def _send(document: dict[str, Any], if_none_match: str) -> Response:
     body = json.dumps(document, separators=(",", ":")).encode()
     response = _send_bytes(body, "application/json", if_none_match)
-    if watched_at := documents.find_watch_time():
+    if watched_at := documents.find_last_check_time():
         response.headers[WATCHED_HEADER] = f"{watched_at:%Y-%m-%dT%H:%M:%SZ}"
     return response
 

@@ -118,7 +118,7 @@ def record_request() -> None:
         (folder / LAST_REQUEST_FILE).touch()
 
 
-def find_watch_time() -> dt.datetime | None:
+def find_last_check_time() -> dt.datetime | None:
     """Return when the lake was last checked for changes, UTC; None if it never was."""
     try:
         seconds = (_get_folder() / LAST_CHECK_FILE).stat().st_mtime

@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 
 
 class DocumentsCopy:
-    """The copy in S3: when this process last checked it, and which version was unpacked."""
+    """The copy of the documents in S3: when this process last checked it, and which version it unpacked."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -53,7 +53,7 @@ class DocumentsCopy:
         self._client: Any = None
 
     def refresh(self) -> None:
-        """Unpack the copy in a thread if it is new. Meanwhile, the page shows the documents that are here.
+        """Unpack the copy in a thread if it is new. Meanwhile, the page shows the documents in LEEWAY_HOME/status.
 
         Only the first visitors of this process wait for the copy, because there may be no documents yet.
         """
@@ -119,7 +119,7 @@ class DocumentsCopy:
 
 
 def unpack(content: bytes, folder: Path) -> None:
-    """Replace the documents in a folder by those of a zip file.
+    """Replace the documents in a folder with the documents of a zip file.
 
     The list of models, which names the other documents, is replaced last.
 

@@ -8,8 +8,8 @@ from typing import TypeVar
 
 T = TypeVar("T")
 _KILL_TASKS: set[asyncio.Task[None]] = set()
-"""asyncio tasks that stop a job and have not ended. They are stored here because the event loop itself has only weak
-references to its tasks."""
+"""asyncio tasks of `run_to_the_end` that have not ended, for example because they stop a job. They are stored here
+because the event loop itself has only weak references to its tasks."""
 
 
 async def run_in_task(coroutine: Coroutine[None, None, T]) -> T:

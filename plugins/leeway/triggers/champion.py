@@ -29,7 +29,7 @@ def build_champion_asset(model: str, check_interval_s: float = CHECK_INTERVAL_S)
 
     Args:
         model: registered model.
-        check_interval_s: seconds between two looks at MLflow.
+        check_interval_s: seconds between two checks of MLflow.
     """
     trigger = ChampionTrigger(model=model, check_interval_s=check_interval_s)
     watcher = AssetWatcher(name=f"{model}_champion", trigger=trigger)
@@ -46,13 +46,14 @@ class ChampionTrigger(BaseEventTrigger):
 
     Args:
         model: registered model.
-        check_interval_s: seconds between two looks at MLflow.
+        check_interval_s: seconds between two checks of MLflow.
     """
 
     def __init__(self, *, model: str, check_interval_s: float = CHECK_INTERVAL_S) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.model, self.check_interval_s = model, check_interval_s
-        self._emitted = ""
+        self._unstored_version = ""
+        """Version of the last event, until it is in the asset's state store; then empty."""
         self._problem = ""
         self._pause_s = check_interval_s
 
@@ -73,16 +74,16 @@ class ChampionTrigger(BaseEventTrigger):
             except Exception as error:
                 self._log_problem(format_error_line(error))
             if event:
-                self._emitted = event["champion"]
+                self._unstored_version = event["champion"]
                 yield TriggerEvent(event)  # type: ignore[no-untyped-call]
             await asyncio.sleep(self._pause_s)
 
     async def _check(self) -> dict[str, str] | None:
-        """Store what was emitted before, and return the event of a change; None if nothing has changed."""
+        """Store the version of the last event, and return the event of a change; None if nothing has changed."""
         store: Any = self.asset_state_store
-        if self._emitted:
-            await store.aset(CHAMPION, self._emitted)
-            self._emitted = ""
+        if self._unstored_version:
+            await store.aset(CHAMPION, self._unstored_version)
+            self._unstored_version = ""
         previous = await store.aget(CHAMPION)
         self._pause_s = max(self.check_interval_s, MIN_CHILD_INTERVAL_S if needs_library() else 0)
         champion = await asyncio.to_thread(read_champion, self.model)

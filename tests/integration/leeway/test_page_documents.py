@@ -45,8 +45,8 @@ def test_documents_of_the_lake_reach_an_api_server_without_the_workers_folder(
     names = [model["model"] for model in documents.read_models(set)["models"]]
     assert names == ["flight_delay", "flight_status", "flights"]
     assert documents.read_model("flights")["summary"]["health"] == "no champion"
-    first_time = documents.find_watch_time()
+    first_time = documents.find_last_check_time()
     # drydock answers a request for a copy that has not changed as S3 does; the documents stay.
     copy.refresh()
     copy.wait_for_check(60)
-    assert documents.find_watch_time() == first_time
+    assert documents.find_last_check_time() == first_time

@@ -23,13 +23,14 @@ T = TypeVar("T")
 
 EXISTS_TEXT = "already existing"
 """Part of SageMaker's error about a second model or configuration of the same name."""
-LOG_GROUP = "/aws/sagemaker/Endpoints/"
+LOG_GROUP_PREFIX = "/aws/sagemaker/Endpoints/"
+"""Prefix of an endpoint's log group; the name of the endpoint follows."""
 LOG_LINES = 20
 """Number of last lines of an endpoint's log that a failed deployment shows."""
 
 
 class EndpointClient:
-    """One endpoint, its configurations, models and alarms.
+    """Call AWS for one endpoint, and for its configurations, models and alarms.
 
     Args:
         connection: connection to AWS.
@@ -94,10 +95,10 @@ class EndpointClient:
             if not contains(existing_alarms.get(request["AlarmName"]), request):
                 self.log.info("alarm %s: threshold %s", request["AlarmName"], request["Threshold"])
                 self._call(partial(self._cloudwatch.put_metric_alarm, **request))
-        names = [name for name in existing_alarms if name not in {request["AlarmName"] for request in requests}]
-        if names:
-            self.log.info("deleting alarms that the policy does not set: %s", ", ".join(names))
-            self._call(lambda: self._cloudwatch.delete_alarms(AlarmNames=names))
+        other_names = [name for name in existing_alarms if name not in {request["AlarmName"] for request in requests}]
+        if other_names:
+            self.log.info("deleting alarms that the policy does not set: %s", ", ".join(other_names))
+            self._call(lambda: self._cloudwatch.delete_alarms(AlarmNames=other_names))
 
     def list_raised_alarms(self) -> dict[str, str]:
         """Return the endpoint's alarms in the state ALARM, from name to reason of the state."""
@@ -122,7 +123,7 @@ class EndpointClient:
         self._delete_unused_resources([name, *models], config["CreationTime"])
 
     def delete_config_and_model(self, config_name: str, model_name: str) -> None:
-        """Delete a configuration and a model, which the endpoint must not use. Idempotent."""
+        """Delete a configuration and a model that the endpoint does not use; the caller checks that. Idempotent."""
         for method, member, name in (
             ("delete_endpoint_config", "EndpointConfigName", config_name),
             ("delete_model", "ModelName", model_name),
@@ -148,7 +149,7 @@ class EndpointClient:
 
         The lines only explain a failure, so an error is ignored.
         """
-        logs, group = self._connection.create_hook(AwsLogsHook).conn, f"{LOG_GROUP}{self.name}"
+        logs, group = self._connection.create_hook(AwsLogsHook).conn, f"{LOG_GROUP_PREFIX}{self.name}"
         # CloudWatch Logs cannot sort streams with a prefix by time. But a variant that fails to start has few streams.
         search = {"logStreamNamePrefix": f"{variant}/"} if variant else {"orderBy": "LastEventTime", "descending": True}
         try:

@@ -1,4 +1,4 @@
-"""Decide what a try of a task does next, from SageMaker's description of its endpoint.
+"""Decide what a try of a deployment task does next, from SageMaker's description of the endpoint.
 
 Only SageMaker stores the state of a deployment. The name of a configuration is derived from its content, and a tag of
 the endpoint (`deployment_tag`) names the deployment that a task began, and whether it failed.
@@ -102,9 +102,10 @@ class Deployment:
         """Find out what this try does next: begin a deployment, wait for one, or return the task's result. Idempotent.
 
         Raises:
-            AirflowFailException: the deployment was rolled back or refused, the budget does not allow it, or Leeway did
-                not make the endpoint. A retry cannot help.
-            AirflowException: SageMaker failed, or an alarm is raised before the deployment. A retry can help.
+            AirflowFailException: the deployment was rolled back or refused, the budget does not allow it, Leeway did
+                not make the endpoint, or the endpoint has instances and the release is serverless. A retry cannot help.
+            AirflowException: SageMaker failed, the endpoint was deleted meanwhile, or an alarm is raised before the
+                deployment. A retry can help.
         """
         endpoint = self.client.describe()
         if event:
@@ -247,7 +248,7 @@ class Deployment:
         name, release, reason = self.client.name, self.release, failures.format_reason(endpoint)
         alarms = self.client.list_alarms()
         causes = failures.find_causing_alarms(reason, alarms, self.client.list_raised_alarms())
-        reason_text = failures.describe_rollback(reason, causes, alarms)
+        reason_text = failures.describe_cause(reason, causes, alarms)
         for line in self.client.read_log_end():
             self.log.warning("endpoint %s: %s", name, line)
         self._record("deployment_failed", reason_text, causes)

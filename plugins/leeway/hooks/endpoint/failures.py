@@ -23,7 +23,9 @@ def format_reason(endpoint: Mapping[str, Any]) -> str:
 
 
 def find_causing_alarms(reason: str, alarms: Mapping[str, str], raised_alarms: Mapping[str, str]) -> list[str]:
-    """Return the alarms that caused a rollback: those that the reason names, or else those that are raised.
+    """Return the alarms that caused a failed deployment: those that SageMaker's reason names.
+
+    If the reason names none, return all raised alarms if the reason is about an alarm; otherwise return no alarm.
 
     Args:
         reason: SageMaker's FailureReason.
@@ -35,7 +37,7 @@ def find_causing_alarms(reason: str, alarms: Mapping[str, str], raised_alarms: M
     return list(raised_alarms) if "alarm" in reason.lower() else []
 
 
-def describe_rollback(reason: str, causes: Sequence[str], alarm_reasons: Mapping[str, str]) -> str:
+def describe_cause(reason: str, causes: Sequence[str], alarm_reasons: Mapping[str, str]) -> str:
     """Describe the cause of a failed deployment: the alarms with their reasons, and SageMaker's reason.
 
     Args:

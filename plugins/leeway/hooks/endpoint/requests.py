@@ -101,7 +101,7 @@ def build_deployment_tag(config_name: str, task: Mapping[str, Any]) -> str:
     """Build the value of the tag that names a deployment in progress: its configuration, and a digest of the task.
 
     Args:
-        config_name: name of the configuration.
+        config_name: name of the configuration, or of a shadow variant.
         task: dag_id, run_id, task_id and map_index.
     """
     return f"{config_name}/{hashlib.sha256(repr(sorted(task.items())).encode()).hexdigest()[:12]}"

@@ -76,7 +76,7 @@ class ShadowRecord:
         return "@".join(astuple(self))
 
     def is_discarded(self, max_tries: int) -> bool:
-        """Return whether a person has cleared the task since this record was written, so that another shadow begins.
+        """Return whether another shadow begins, because a person cleared the task after this record was written.
 
         A clear discards a shadow that still runs, and one that did not pass. A shadow that has ended and was not judged
         yet is judged after a clear: the reason of the clear may have been an error of the judgement.
@@ -98,7 +98,7 @@ def build_shadow_request(
 ) -> dict[str, Any]:
     """Build the request to CreateEndpointConfig for a configuration with a shadow variant.
 
-    The production variant is that of the base. All requests are captured.
+    The production variant is copied from the base. All requests are captured.
 
     Args:
         endpoint: name of the endpoint.
@@ -142,5 +142,5 @@ def build_update_request(endpoint: str, config_name: str) -> dict[str, Any]:
 
 
 def get_capture_uri(config: Mapping[str, Any]) -> str:
-    """Return where a configuration captures requests; empty if it captures none."""
+    """Return the s3:// prefix of the requests that a configuration captures; empty if it captures none."""
     return str(config.get("DataCaptureConfig", {}).get("DestinationS3Uri", ""))

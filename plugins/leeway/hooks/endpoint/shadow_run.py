@@ -1,11 +1,11 @@
-"""Decide what a try of a shadow's task does next, from SageMaker's description of its endpoint.
+"""Decide what a try of a shadow's task does next, from SageMaker's description of the endpoint.
 
 A shadow has five stages:
 
 1. The endpoint is changed to a configuration with the shadow variant.
 2. The endpoint's tag `SHADOW_TAG` says when the shadow began.
-3. The tag also has the end of the shadow.
-4. The endpoint is changed back.
+3. The tag also says when the shadow ended.
+4. The endpoint is changed back to the configuration without the shadow variant.
 5. The shadow is judged.
 
 A later try finds the stage in SageMaker. So if a task is killed, the time of the shadow is not restarted, and its
@@ -80,8 +80,9 @@ class ShadowRun:
         """Find out what this try does next: begin the shadow, wait, end it, or return the judgement. Idempotent.
 
         Raises:
-            AirflowFailException: the version did not start, the endpoint was changed meanwhile, the budget does not
-                allow the shadow, or Leeway did not make the endpoint. A retry cannot help.
+            AirflowFailException: the version did not start, the endpoint was changed or deleted meanwhile or is Failed,
+                it has not exactly one variant with instances, the budget does not allow the shadow, or Leeway did not
+                make the endpoint. A retry cannot help.
             AirflowException: SageMaker failed. A retry can help.
         """
         endpoint = self.client.describe()
@@ -159,7 +160,7 @@ class ShadowRun:
         return self._build_update_wait(endpoint, request["EndpointConfigName"], own_tag)
 
     def _build_update_wait(self, endpoint: Endpoint, config_name: str, tag: str) -> DeploymentWait:
-        """Return the wait that begins to change the endpoint's configuration, unless the endpoint is modified first."""
+        """Return the wait that changes the endpoint's configuration, unless the endpoint was modified meanwhile."""
         wait = replace(
             self.wait_template, config_name=config_name, tag=tag, modification=get_modification_time(endpoint)
         )
@@ -176,10 +177,10 @@ class ShadowRun:
             max_run_s=max(1, duration_s),
             max_wait_s=0,
         )
-        verdict = self.costs.check_budget([machine])
-        if not verdict["allowed"]:
+        budget = self.costs.check_budget([machine])
+        if not budget["allowed"]:
             raise AirflowFailException(
-                f"the budget does not allow a shadow on endpoint {self.client.name}: {verdict['reason']}"
+                f"the budget does not allow a shadow on endpoint {self.client.name}: {budget['reason']}"
             )
 
     @property
@@ -193,7 +194,7 @@ class ShadowRun:
         return record
 
     def _continue(self, endpoint: Endpoint, base_name: str, record: ShadowRecord, event: Event | None) -> Wait:
-        """Return the wait for the end of the shadow or, after its end, the wait for the change back."""
+        """Return the wait for the end of the shadow or, after its end, for the removal of the shadow variant."""
         wait = self._build_shadow_wait(str(endpoint["EndpointConfigName"]), base_name, record)
         is_over = bool(event and event["cause"] == "over" and event["config_name"] == wait.config_name)
         if not (record.until or is_over or wait.compute_remaining_time() <= dt.timedelta()):

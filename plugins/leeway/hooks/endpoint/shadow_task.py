@@ -81,7 +81,7 @@ class ShadowTask(DeployTask):
         return super()._build_spec() | {name: value for name, value in fields.items() if value not in (None, "")}
 
     def _find_champion(self, client: EndpointClient, choice: Mapping[str, Any]) -> tuple[str, str]:
-        """Return the version that the endpoint serves, and why the shadow is skipped; no reason: it is not."""
+        """Return the version that the endpoint serves, and why the shadow is skipped: empty if it is not skipped."""
         if not choice["policy"]["shadow_minutes"]:
             return "", "shadow_minutes is 0"
         if choice["is_rollback"]:

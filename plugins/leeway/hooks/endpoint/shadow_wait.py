@@ -28,7 +28,7 @@ class ShadowEvent(TypedDict):
 
     cause: Literal["over", "changed", "error"]
     """over: the time has passed, or there were enough requests; changed: the endpoint does not serve the shadow's
-    configuration any more; error: SageMaker refused to describe it."""
+    configuration any more; error: SageMaker or CloudWatch refused a request."""
     config_name: str
     """Configuration of the shadow."""
     message: str

@@ -20,10 +20,10 @@ class DeploymentEvent(TypedDict):
 
     cause: Literal["ended", "deadline", "no_answer", "error", "refused"]
     """ended: the endpoint is not being changed any more, or does not exist; deadline: it is still being changed after
-    `max_duration_s`; no_answer, error: SageMaker did not answer, or refused to describe it; refused: the request is
-    wrong, so nothing was changed."""
+    `max_duration_s`; no_answer: SageMaker did not answer; refused: the request is wrong, so nothing was changed; error:
+    SageMaker refused a request for another reason, such as a missing permission."""
     config_name: str
-    """Configuration whose deployment was waited for; empty if it was another task's deployment."""
+    """Configuration whose deployment was waited for; empty if it was another change of the endpoint."""
     message: str
     """A sentence about the cause; empty if the deployment ended."""
 
@@ -34,7 +34,7 @@ class DeploymentWait(AwsWait):
 
     Args:
         endpoint: name of the endpoint.
-        config_name: configuration that is deployed; empty to wait for another task's deployment.
+        config_name: configuration that is deployed; empty to wait for the end of another change of the endpoint.
         check_interval_s: seconds between two requests for the endpoint's state.
         max_duration_s: longest wait, seconds.
         verb: operation that begins the deployment; empty if it is in progress already.

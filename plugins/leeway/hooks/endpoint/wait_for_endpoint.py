@@ -1,8 +1,8 @@
 """Begin a deployment and wait until it ends. The triggerer and workers use the same code.
 
-A deployment cannot be cancelled: if the task is cleared or killed, it continues, and the next try waits for it. If the
-triggerer restarts, it runs the same stored wait again. So the wait finds out from the endpoint whether the deployment
-has begun already.
+A deployment cannot be cancelled: if the task is cleared or killed, the deployment continues, and the next try waits for
+it. If the triggerer restarts, it runs the same stored wait again. So the wait finds out from the endpoint whether the
+deployment has begun already.
 """
 
 from __future__ import annotations

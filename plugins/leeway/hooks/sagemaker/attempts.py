@@ -45,8 +45,8 @@ class Attempts(ABC):
     def resume(self, event: WaitEvent | None) -> JobWait | dict[str, Any]:
         """Find out what this try does next: start a job, wait for it, or return a completed job's result. Idempotent.
 
-        If a job with other inputs still runs, because the task was changed and cleared, it is stopped. The next job
-        starts after its end.
+        If a job with other inputs still runs, because the task was changed and cleared, that job is stopped. The next
+        job starts after the end of that job.
 
         Args:
             event: how the wait of this try ended; None at the beginning of the try.
@@ -115,7 +115,7 @@ class Attempts(ABC):
     def _has_output(self, job: Job) -> bool:
         """Return whether the output of a completed job still exists; if not, a new try starts another job.
 
-        This method does not check it. A subclass can replace the method.
+        By default, the result is True without a check. A subclass can check the output.
         """
         return True
 

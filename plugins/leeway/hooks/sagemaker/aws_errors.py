@@ -41,7 +41,8 @@ MAX_DELAY_S = 30.0
 def is_transient(error: BaseException) -> bool:
     """Return whether a retry can help.
 
-    It can if the request was throttled, the credentials have expired, the server failed, or there was no response.
+    A retry can help if the request was throttled, the credentials have expired, the server failed, or there was no
+    response.
     """
     if isinstance(error, S3UploadFailedError):  # it wraps the ClientError of S3
         return error.__context__ is not None and is_transient(error.__context__)
@@ -67,7 +68,7 @@ def get_http_status(error: ClientError) -> int:
 
 
 def get_error_code(error: ClientError) -> str:
-    """Return the error code of SageMaker or S3, such as ThrottlingException."""
+    """Return the error code of AWS, such as ThrottlingException; empty if the response has none."""
     return str(error.response.get("Error", {}).get("Code", ""))
 
 

@@ -173,7 +173,7 @@ class _JobMonitor:
         self._logged_states: set[tuple[str, dt.datetime]] = set()
 
     async def run(self, outage: Outage) -> WaitEvent:
-        """Wait, and return how the wait ended. After an error of AWS, call it again to continue."""
+        """Wait, and return how the wait ended. After an error of AWS, call `run` again to continue the wait."""
         async with self.wait.open_clients() as (sagemaker, logs):
             while True:
                 job = await _describe(sagemaker, self.wait)

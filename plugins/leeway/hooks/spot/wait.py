@@ -115,7 +115,7 @@ async def check_start(wait: StartWait, log: Logger) -> StartEvent:
 
 
 async def wait_for_start(wait: StartWait, log: Logger) -> StartEvent:
-    """Check the prices until the run may start, or EC2 lists none or refuses; return how the wait ended.
+    """Check the prices until the run may start, or EC2 has no price or refuses a request; return how the wait ended.
 
     While EC2 throttles requests or does not answer, they are retried. At the latest start, the run starts even
     if EC2 has not answered.

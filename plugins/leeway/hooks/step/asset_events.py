@@ -38,7 +38,7 @@ def prepare_event(
     Args:
         context: context of the task.
         asset: asset of the published table.
-        partition: the published day, or the published days as FIRST..LAST.
+        partition: the published partition, or the published partitions as FIRST..LAST.
         result: Result of the step that published them.
         partition_key: partition key of the event; if empty, the key of the DAG run.
 

@@ -37,6 +37,7 @@ def build_source_environment(conn_id: str) -> dict[str, str]:
 
     Raises:
         AirflowFailException: the connection has another type. A retry cannot help.
+        AirflowNotFoundException: there is no such connection. A retry can help after it is created.
     """
     connection = BaseHook.get_connection(conn_id)
     conn_type = (connection.conn_type or "").lower()

@@ -10,7 +10,7 @@ MICROS_PER_USD = 1_000_000
 
 
 def count_training(result: Mapping[str, Any], model: str) -> None:
-    """Count a training, its cost, interruptions, and seconds of each kind; send the saving by spot as a gauge."""
+    """Count a training, its cost, interruptions, billable, training and queue seconds; send the saving as a gauge."""
     tags = {"model": model or "none"}
     _count("training.jobs", 1, tags)
     _count("training.cost_usd_micros", round(MICROS_PER_USD * (result.get("cost_usd") or 0)), tags)

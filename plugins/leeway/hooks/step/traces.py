@@ -21,7 +21,7 @@ def build_trace_environment() -> dict[str, str]:
 
 
 def find_task_context() -> Context:
-    """Return the context of the task's span, which lasts from the task's start to its end; else the current context.
+    """Return the context of the task's span, which lasts from the task's start to its end; without it, the current one.
 
     The current span is that of this process. A task that waits in the triggerer has two processes: one
     before the wait, and one after it.

@@ -41,8 +41,8 @@ class InProcessOperation:
 
     def resume(self, event: WaitEvent | None) -> JobWait | dict[str, Any]:
         """Return the `ScoreResult`, with empty fields about the job."""
-        no_job = {"transform_job": "", "transform_job_arn": "", "status": "", "attempts": 0}
-        return {**self._result, **no_job, "transform_s": 0.0, "cost_usd": 0.0}
+        job_fields = {"transform_job": "", "transform_job_arn": "", "status": "", "attempts": 0}
+        return {**self._result, **job_fields, "transform_s": 0.0, "cost_usd": 0.0}
 
 
 class TransformAttempts(SimpleAttempts):

@@ -1,4 +1,4 @@
-"""Start a tuning job of a task, find the one of an earlier try, or collect the winner of a completed one."""
+"""Start a tuning job of a task, find the job of an earlier try, or collect the winner of a completed job."""
 
 from __future__ import annotations
 
@@ -176,13 +176,13 @@ class TuningAttempts(Attempts):
         """Charge all trials, record the tuning, and return the task's result."""
         all_trials = self._list_trials(attempts)
         charge = self._charge_trials(all_trials)
-        costs = {entry["name"]: float(entry["cost_usd"]) for entry in charge["jobs"]}
+        costs_usd = {entry["name"]: float(entry["cost_usd"]) for entry in charge["jobs"]}
         job_names = [get_job_name(attempt) for attempt in attempts if self.template.has_same_search(attempt)]
         trials = [trial for trial in all_trials if trial.has_ended and trial.tuning_job in job_names]
         winner = find_best(trials)
         if winner is None:
             raise make_error_without_winner(job, trials, self._find_undefined_objective(trials))
-        tuning = self._record(job, job_names, trials, winner, costs)
+        tuning = self._record(job, job_names, trials, winner, costs_usd)
         states = [trial.state for trial in trials]
         return {
             "tuning_job": get_job_name(job),

@@ -49,7 +49,7 @@ def find_stopped_trials(job: Mapping[str, Any], summaries: Sequence[Summary]) ->
 
 
 def count_finished_trials(job: Mapping[str, Any]) -> int:
-    """Return how many trials of a tuning job with summaries have an objective, without those that a limit stopped."""
+    """Count the trials of a tuning job with summaries that have an objective, without `find_stopped_trials`."""
     stopped_names = find_stopped_trials(job, job[SUMMARIES])
     return sum(
         "FinalHyperParameterTuningJobObjectiveMetric" in summary and summary["TrainingJobName"] not in stopped_names

@@ -42,8 +42,8 @@ def find_next_grid(space: CheckedSpace, tried_points: Collection[Point]) -> dict
             if points_left.issuperset(itertools.product(*grid[:index], [text], *grid[index + 1 :]))
         ]
     return {
-        name: [value for value in items if str(value) in selected]
-        for (name, items), selected in zip(values.items(), grid, strict=True)
+        name: [value for value in items if str(value) in selected_texts]
+        for (name, items), selected_texts in zip(values.items(), grid, strict=True)
     }
 
 

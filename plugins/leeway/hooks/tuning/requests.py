@@ -97,7 +97,7 @@ class TuningTemplate:
         return {point for job in jobs for point in list_tried_points(job, list(self.plan.space))}
 
     def has_same_search(self, job: Mapping[str, Any]) -> bool:
-        """Return whether the trials of a described tuning job are those of this search; it may have other limits."""
+        """Return whether a described tuning job has the trials of this search; the limits may be others."""
         request = self.build_request()
         definition, own_definition = job.get("TrainingJobDefinition", {}), request["TrainingJobDefinition"]
         # SageMaker adds settings of its own, such as _tuning_objective_metric.

@@ -102,7 +102,7 @@ def parse_rounds(lines: Iterator[str], regex: str) -> Rounds:
 
 
 def thin_rounds(rounds: Mapping[int, float], limit: int) -> Rounds:
-    """Return at most `limit` rounds, evenly, with the last and the best one. `limit` is at least 3."""
+    """Return at most `limit` rounds at equal intervals, with the last and the best one. `limit` is at least 3."""
     step = max(1, math.ceil(len(rounds) / (limit - 2)))
     numbers = list(rounds)
     selection = {*numbers[::step], *numbers[-1:], *sorted(rounds, key=lambda number: rounds[number])[:1]}

@@ -28,9 +28,9 @@ HOLDOUT = "holdout"
 
 
 def is_holdout(channel: str) -> bool:
-    """Return whether a channel is the folder or prefix of the holdout, or a folder that contains it, by its path.
+    """Return whether a channel is the folder or prefix of the holdout, or a folder that contains it, by its name.
 
-    A copy of the holdout elsewhere is not recognized, nor is a prefix of S3 above it.
+    A copy of the holdout under another name is not recognized, nor is a prefix of S3 that contains the holdout.
     """
     if channel.startswith("s3://"):
         return channel.rstrip("/").rpartition("/")[2] == HOLDOUT

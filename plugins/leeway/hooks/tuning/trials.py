@@ -96,9 +96,9 @@ def _list_trials_of_job(client: Any, tuning_job: Mapping[str, Any], log: Logger)
 
 
 def find_best(trials: Sequence[Trial]) -> Trial | None:
-    """Return the complete trial with the lowest objective, the first of equal ones; None if no trial is complete.
+    """Return the complete trial with the lowest objective, of equal ones the first by name; None if none is complete.
 
-    A trial that was pruned or stopped never wins: its last objective is not that of its best round.
+    A trial that was pruned or stopped never wins, because its last objective may not be from its best round.
     """
     complete_trials = [trial for trial in trials if trial.is_complete]
     return min(complete_trials, key=lambda trial: (trial.objective, trial.name), default=None)

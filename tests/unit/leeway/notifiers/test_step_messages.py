@@ -215,7 +215,7 @@ def test_shadow_has_a_message_only_if_its_requests_decide_nothing():
 
 def test_notices_about_costs_have_a_line_each_and_no_notice_has_no_message(make_result):
     message = build("showback", make_result("showback"))
-    assert message.title == "flights, unallocated: a budget reached a threshold, the costs jumped"
+    assert message.title == "flights, unallocated: a budget reached a threshold, the costs are unusually high"
     assert message.facts["month"] == "2026-11: 1,234.50 USD so far"
     assert message.lines[0] == "flights has spent 85.00 USD, 85 % of its 100.00 USD" and len(message.lines) == 2
     assert list(message.links) == ["Log"]

@@ -78,7 +78,7 @@ def test_documents_written_by_a_worker_are_shown_by_the_api_server(s3: Any, use_
     copy.refresh()
     assert list_models() == ["boats", "cars"] and documents.read_model("cars")["summary"]["model"] == "cars"
     written_at = s3.head_object(Bucket="leeway", Key="leeway/status/documents.zip")["LastModified"]
-    assert documents.find_watch_time() == written_at
+    assert documents.find_last_check_time() == written_at
     # A copy that has not changed is not unpacked again; the next one replaces all documents.
     (servers_folder / "models.json").touch()
     before = (servers_folder / "models.json").stat().st_ino

@@ -110,7 +110,7 @@ def test_old_documents_are_sent_while_one_thread_waits_for_s3(
     assert (len(slow_s3.requests), slow_s3.answers) == (1, []), "S3 has not answered, and got one request"
     slow_s3.release.set()
     until(lambda: list_models(viewer) == ["trains"], 60)
-    assert f"{documents.find_watch_time():%H:%M:%S}" == "09:00:00"
+    assert f"{documents.find_last_check_time():%H:%M:%S}" == "09:00:00"
 
 
 def test_first_visitor_of_a_new_server_gets_the_new_copy(viewer: TestClient, slow_s3: SlowS3) -> None:

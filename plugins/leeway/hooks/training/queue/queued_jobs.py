@@ -15,7 +15,7 @@ from leeway.hooks.step.hook import Logger
 from leeway.hooks.training.inputs import TrainingJobs
 from leeway.hooks.training.queue.service_job import (
     SERVICE_JOB,
-    build_listing,
+    build_list_request,
     describe_attempts,
     get_latest_training_job_name,
     has_ended,
@@ -76,7 +76,7 @@ class QueuedJobs(TrainingJobs):
 
     def _list_service_jobs(self) -> list[dict[str, Any]]:
         """Return the descriptions of the task's service jobs, oldest first."""
-        request, summaries = build_listing(self.queue, f"{self.base}-*"), list[Mapping[str, Any]]()
+        request, summaries = build_list_request(self.queue, f"{self.base}-*"), list[Mapping[str, Any]]()
         while request:
             page = self._call_batch("list_service_jobs", **request)
             summaries += page["jobSummaryList"]

@@ -21,7 +21,7 @@ SERVICE_JOB = "ServiceJob"
 it has not ended (`is_live`), and since when the training job waited in the queue (`queued_at`; None: not known)."""
 
 
-def build_listing(queue: str, name: str) -> dict[str, Any]:
+def build_list_request(queue: str, name: str) -> dict[str, Any]:
     """Return the request to ListServiceJobs for the service jobs with a name, in all states.
 
     Args:
@@ -41,8 +41,8 @@ def list_training_job_names(service_job: Mapping[str, Any]) -> list[str]:
 
     AWS lists only the latest preempted training jobs, so earlier ones are missing.
     """
-    preempted = service_job.get("preemptionSummary", {}).get("recentPreemptedAttempts", [])
-    attempts = [*reversed(preempted), *service_job.get("attempts", []), service_job.get("latestAttempt", {})]
+    preempted_attempts = service_job.get("preemptionSummary", {}).get("recentPreemptedAttempts", [])
+    attempts = [*reversed(preempted_attempts), *service_job.get("attempts", []), service_job.get("latestAttempt", {})]
     return list(dict.fromkeys(name for attempt in attempts if (name := _get_training_job_name(attempt))))
 
 
@@ -70,15 +70,15 @@ def describe_attempts(
 
 
 def compute_queue_s(job: Mapping[str, Any]) -> float | None:
-    """Return how long a training job of a queue waited in it before it was created, seconds; None if not known."""
+    """Return how long a training job waited in its queue before SageMaker created it, seconds; None if not known."""
     queued_at: dt.datetime | None = job[SERVICE_JOB]["queued_at"]
     return None if queued_at is None else max(0.0, (job["CreationTime"] - queued_at).total_seconds())
 
 
 def find_queue_start(service_job: Mapping[str, Any]) -> dt.datetime:
     """Return since when a service job waits: since its submission, or since the end of its last training job."""
-    preempted = service_job.get("preemptionSummary", {}).get("recentPreemptedAttempts", [])
-    attempts = [*preempted, *service_job.get("attempts", [])]
+    preempted_attempts = service_job.get("preemptionSummary", {}).get("recentPreemptedAttempts", [])
+    attempts = [*preempted_attempts, *service_job.get("attempts", [])]
     return _to_moment(max(service_job["createdAt"], *(attempt.get("stoppedAt", 0) for attempt in attempts), 0))
 
 

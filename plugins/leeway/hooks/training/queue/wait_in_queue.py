@@ -30,7 +30,7 @@ from leeway.hooks.training.queue.position import PositionReader
 from leeway.hooks.training.queue.queued_jobs import STOP_REASON
 from leeway.hooks.training.queue.service_job import (
     WAITING_STATES,
-    build_listing,
+    build_list_request,
     find_queue_start,
     get_latest_training_job_name,
     has_ended,
@@ -115,7 +115,8 @@ async def _submit(wait: QueuedJobWait, log: Logger) -> QueuedJobWait:
 
 async def _find_service_job(batch: Any, wait: QueuedJobWait) -> dict[str, Any] | None:
     """Return the description of the service job; None if it does not exist."""
-    summaries = (await batch.list_service_jobs(**build_listing(wait.queue, wait.job_name)))["jobSummaryList"]
+    request = build_list_request(wait.queue, wait.job_name)
+    summaries = (await batch.list_service_jobs(**request))["jobSummaryList"]
     ids = [summary["jobId"] for summary in summaries if summary["jobName"] == wait.job_name]
     return dict(await batch.describe_service_job(jobId=ids[0])) if ids else None
 
@@ -150,7 +151,7 @@ class _QueueMonitor:
         self._logged_state: tuple[Any, ...] | None = None
 
     async def run(self, outage: Outage) -> str | WaitEvent:
-        """Return the name of the training job, or how the wait ended. After an error of AWS, call it again."""
+        """Return the name of the training job, or how the wait ended. After an error of AWS, call `run` again."""
         async with AsyncExitStack() as stack:
             batch = await stack.enter_async_context(self.wait.open_batch())
             sagemaker, _ = await stack.enter_async_context(self.wait.open_clients())

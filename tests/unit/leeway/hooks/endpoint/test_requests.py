@@ -181,7 +181,7 @@ def test_reason_names_the_alarms_and_keeps_the_end_of_the_log() -> None:
     reason = "The update was rolled back because the alarm leeway-e-errors was in the state ALARM."
     causes = failures.find_causing_alarms(reason, alarms, raised)
     assert causes == ["leeway-e-errors"]
-    text = failures.describe_rollback(reason, causes, alarms)
+    text = failures.describe_cause(reason, causes, alarms)
     assert text == f"rolled back by alarm leeway-e-errors (crossed): {reason}"
     assert failures.find_causing_alarms("Alarms were breached", alarms, raised) == ["leeway-e-latency"]
     assert failures.find_causing_alarms("the model does not load", alarms, raised) == []
