@@ -76,7 +76,7 @@ SpotNotice = Annotated[
     float | None, typer.Option(help="Seconds from SIGTERM to SIGKILL at an interruption; 120 by default.")
 ]
 SpotNoCapacity = Annotated[
-    float | None, typer.Option(help="Seconds until an interrupted job gets instances again; 5 by default.")
+    float | None, typer.Option(help="Seconds after an interruption in which the job gets no instances; 5 by default.")
 ]
 InventedAnswers = Annotated[
     bool, typer.Option(help="Let moto invent the answers of SageMaker where nothing runs, such as AutoML jobs.")

@@ -80,7 +80,7 @@ class VariantAutoscaling(ApplicationAutoscalingBackend):
         VariantAutoscaling.__init__(self, *arguments)
 
     def find_variant(self, resource_id: str) -> tuple[Endpoint, str] | None:
-        """Return the endpoint and the variant of the id endpoint/NAME/variant/NAME; None if one does not exist."""
+        """Return the endpoint and the variant's name of an id endpoint/NAME/variant/NAME; None if one is missing."""
         parts = resource_id.split("/")
         endpoint = self.endpoints.get_endpoints(self.owner).get(parts[1]) if len(parts) == 4 else None
         if endpoint is None or parts[3] not in {variant.name for variant in endpoint.record.plan.variants}:

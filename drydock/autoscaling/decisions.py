@@ -47,7 +47,7 @@ class TargetTracking:
 
 
 def apply_steps(policy: Mapping[str, Any], count: int, breach: float) -> int:
-    """Return how many instances there should be after a step scaling policy was triggered.
+    """Return how many instances a step scaling policy wants after its alarm. The number can be negative.
 
     Args:
         policy: StepScalingPolicyConfiguration.

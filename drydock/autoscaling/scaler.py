@@ -181,7 +181,7 @@ class Scaler:
 
 
 def read_custom_metric(backend: VariantAutoscaling, metric: dict[str, Any]) -> float | None:
-    """Return the value of a CustomizedMetricSpecification in the last two minutes; None without data."""
+    """Return the value of a CustomizedMetricSpecification in the previous and the current minute; None without data."""
     cloudwatch = cloudwatch_backends[backend.account_id][backend.region_name]
     dimensions = {item["Name"]: item["Value"] for item in metric.get("Dimensions", ())}
     begin = utcnow().replace(second=0, microsecond=0) - timedelta(minutes=1)

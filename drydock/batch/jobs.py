@@ -87,7 +87,8 @@ class ServiceJob(StoredRecord):
         priority: schedulingPriority.
         status: SUBMITTED, RUNNABLE, SCHEDULED, STARTING, RUNNING, SUCCEEDED or FAILED.
         status_reason: statusReason; "" without one.
-        is_terminated: Whether it was terminated: by a client, by a time limit, or with its queue or its quota share.
+        is_terminated: Whether it was terminated: by a client, by jobStateTimeLimitActions, or because its queue or its
+            quota share was deleted. False if only an attempt took longer than attemptDurationSeconds.
         current_attempt: The attempt that has instances now; None while the job waits, and after the job's end.
         latest_attempt: The latest attempt, running or ended; None before the first. After `load` it is a copy, which
             does not get the changes of `current_attempt`.
@@ -146,10 +147,10 @@ class ServiceJob(StoredRecord):
         return self.status in FINAL_STATUSES
 
     def build_training_job_name(self, base_name: str) -> str:
-        """Return the name of the next attempt's training job: AWSBatch, the name in the payload, and 32 hex digits.
+        """Return the name of the next attempt's training job: AWSBatch, the base name, and 32 hex digits.
 
-        An attempt always gets the same name. So if the server is killed, the next one does not create a second training
-        job for it.
+        The base name is cut if the whole name would be too long. An attempt always gets the same name. So if the server
+        is killed, the next server does not create a second training job for the attempt.
         """
         earlier_attempts = len(self.ended_attempts) + len(self.preempted_attempts)
         digits = md5(f"{self.id}/{earlier_attempts}".encode(), usedforsecurity=False).hexdigest()

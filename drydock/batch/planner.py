@@ -54,7 +54,7 @@ class QueuePlanner:
         self.running = [build_queue_job(job) for job in jobs if job.current_attempt is not None]
 
     def plan(self, capacities: Mapping[str, Capacity]) -> Plan:
-        """Return the jobs to start and to preempt now. The jobs to start are subtracted from `capacities`."""
+        """Return the jobs to start and to preempt now. The jobs to start take their instances from `capacities`."""
         queue_capacities = [capacities[arn] for arn in self._queue.environments if arn in capacities]
         if self._policy is None:
             return plan_fifo(self.waiting, queue_capacities)

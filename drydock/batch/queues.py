@@ -52,7 +52,8 @@ class BatchQueues:
         self.change_event = threading.Event()
         """Set when the scheduler must check the queues."""
         self.positions: dict[str, dict[str, tuple[int, int]]] = {}
-        """The position of each job, and when the job got it (ms since 1970), by the queue's ARN and the job's id."""
+        """The position of each of the first `FRONT_JOBS` waiting jobs of a queue, and when the job got it, in ms since
+        1970; by the queue's ARN and the job's id."""
 
     @property
     def now_ms(self) -> int:

@@ -144,7 +144,11 @@ class BatchScheduler:
         self._batch.positions[queue.arn] = positions
 
     def _apply_time_limits(self, owner: Owner, queue: Queue, job: ServiceJob) -> None:
-        """End the first waiting job of a queue if it has been first for the time that an action sets for its reason."""
+        """End the first waiting job of a queue if jobStateTimeLimitActions requires that.
+
+        An action applies if the job's status reason begins with the action's reason, and the job has been the first one
+        for at least maxTimeSeconds.
+        """
         _, since_ms = self._batch.positions[queue.arn][job.id]
         for action in queue.limit_actions:
             has_reason = job.status_reason.startswith(action["reason"])

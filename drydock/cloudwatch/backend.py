@@ -104,7 +104,7 @@ def record_host_metrics(owner: Owner, namespace: str, host: str, values: Mapping
         owner: The job's account and region.
         namespace: The metrics' namespace, such as /aws/sagemaker/TrainingJobs.
         host: Value of the dimension Host.
-        values: Name of the metric to its value, percent.
+        values: The value of each metric, in percent, by the metric's name.
 
     Raises:
         sqlite3.Error: The disk is full or not writable. A retry can help.

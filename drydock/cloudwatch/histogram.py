@@ -49,7 +49,7 @@ def find_percentile(counted_values: Iterable[tuple[float, float]], percent: floa
         percent: From 0 to 100.
     """
     values = sorted(counted_values)
-    # In this order: 99.9 / 100 * 1,000 is more than 999.
+    # Multiply first, then divide: 99.9 / 100 * 1,000 is more than 999 in floating point.
     remaining_count = percent * sum(count for _, count in values) / 100
     for value, count in values:
         remaining_count -= count

@@ -54,7 +54,7 @@ class HostMetrics:
         Args:
             namespace: The metrics' namespace.
             host: Value of the dimension Host.
-            values: The metric's name to its value, percent.
+            values: The value of each metric, in percent, by the metric's name.
 
         Raises:
             sqlite3.Error: The disk is full or not writable. A retry can help.

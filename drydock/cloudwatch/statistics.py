@@ -90,9 +90,9 @@ class PercentileStatistics(Statistics):
 
 
 def list_data(backend: CloudWatchBackend, namespace: str) -> list[Any]:
-    """Return the data from which a caller selects those of a namespace.
+    """Return the data of a namespace, with data of other namespaces among them, which the caller must leave out.
 
-    Only the metrics of jobs' hosts are selected already. The other data are of all namespaces.
+    The metrics of jobs' hosts are only those of the namespace.
 
     Args:
         backend: moto's CloudWatch, or drydock's, which stores the metrics of jobs' hosts separately.

@@ -36,7 +36,7 @@ _VALUES: dict[str, Callable[[SpotPrice], str]] = {
     "spot-price": lambda price: _format_price(price.usd_h),
     "timestamp": lambda price: f"{price.at:%Y-%m-%dT%H:%M:%S.000Z}",
 }
-"""Maps each filter to a function that returns the text of a price which the filter compares with its values."""
+"""Maps each filter to a function that returns the property of a price that the filter compares, as a text."""
 
 
 class SpotPriceResponse(EC2Response):

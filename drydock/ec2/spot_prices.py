@@ -87,7 +87,7 @@ class SpotPrices:
 
 
 def _check_names(region: str, instance_type: str, zone: str) -> None:
-    """Check the names. Without this check, nobody would notice that clients find no price under a misspelled name."""
+    """Check the names: if a misspelled name were stored, clients would find no price, and get no error."""
     if not INSTANCE_TYPE.fullmatch(instance_type):
         hint = f": leave out {ML_PREFIX}" if instance_type.startswith(ML_PREFIX) else ""
         raise InvalidPrice(

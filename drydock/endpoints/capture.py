@@ -56,7 +56,7 @@ class DataCapture:
         self._thread.start()
 
     def close(self) -> None:
-        """Write the lines that wait in memory, and capture no more."""
+        """Write the lines that wait in memory. Lines that are captured later are not written."""
         self._stop_event.set()
         if self._thread.is_alive():
             self._thread.join()

@@ -52,8 +52,8 @@ class Deployment:
 
         Raises:
             JobFailed: A new instance did not start.
-            RollbackRequired: An alarm is in the state ALARM, the update took too long, the server stops, or the
-                endpoint is deleted.
+            RollbackRequired: An alarm is in the state ALARM or does not exist any more, the update took too long, the
+                server stops, or the endpoint is deleted.
         """
         traffic = self._traffic
         if not traffic.is_rolling:

@@ -140,7 +140,7 @@ def _invoke_variant(fleet: Fleet, variant: Variant, faults: VariantFaults, reque
 
 
 def refuse_large_answer(result: InvocationResult) -> InvocationResult:
-    """Return the result of an invocation, or an error instead of an answer that SageMaker would not deliver."""
+    """Return the result of an invocation, or an error in its place if the answer is larger than SageMaker's limit."""
     response, size = result.response, len(result.response.body)
     if not response.is_success or size <= MAX_BODY_BYTES:
         return result

@@ -113,7 +113,10 @@ class Endpoints:
         return sum(fleet.standbys.count_ready() for endpoint in self.iterate() for fleet in endpoint.list_fleets())
 
     def recover(self) -> None:
-        """Start the instances of the stored endpoints again. Call this when the server already answers."""
+        """Start the background threads, and the instances of the stored endpoints.
+
+        Call this when the server already answers.
+        """
         self.capture.start()
         self.metrics.start()
         self._utilization.start()

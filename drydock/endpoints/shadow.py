@@ -15,7 +15,7 @@ MAX_COPIES = 64
 
 
 class ShadowRequests:
-    """Run copies of requests in threads of its own. Safe for several threads."""
+    """Sends copies of requests in threads of its own. Safe for several threads."""
 
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(THREADS, "shadow")

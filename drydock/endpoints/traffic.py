@@ -20,7 +20,8 @@ class TrafficPlan:
     Attributes:
         shares: The share of the requests that the new instances get, step by step; the last is 1.
         wait_s: Seconds after each step for which the alarms are watched.
-        termination_wait_s: Seconds from the last step's end until the old instances are stopped.
+        termination_wait_s: Seconds from the last step's end until the old instances are stopped; the alarms are watched
+            in this time, too.
         alarms: Names of the alarms that cause a rollback.
         timeout_s: Seconds that the update may take in all; then it is rolled back.
         is_rolling: Whether instances are replaced batch by batch: with each step, new instances start, and as many of

@@ -16,7 +16,7 @@ SAMPLE_S = 5.0
 
 
 class UtilizationRecorder:
-    """Measure the instances of all endpoints regularly, in a thread of its own.
+    """Measures the instances of all endpoints regularly, in a thread of its own.
 
     Args:
         metrics: Stores the values.

@@ -195,7 +195,7 @@ class LogForwarder:
 
 
 def build_earlier_log_path(path: Path, number: int) -> Path:
-    """Return the name that the log file of a run gets when the job's next run begins.
+    """Return the path that the log file of a run gets when the job's next run begins.
 
     Args:
         path: The log file of the job's current run.

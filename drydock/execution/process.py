@@ -128,7 +128,7 @@ class ProcessGroup:
         """Return None: the processes use the machine's network."""
 
     def measure_usage(self) -> Usage | None:
-        """Return the usage since the last call; None for the first one, or if the process has ended."""
+        """Return the usage since the last call; None at the first call, or if the process has ended."""
         return self._meter.measure(self.pid)
 
     def list_process_ids(self) -> list[int]:

@@ -87,7 +87,8 @@ class FeatureRecords:
         """Delete a record and its event time. Idempotent.
 
         Returns:
-            Whether no stored record is left. False if the stored record is as new as `event_time` or newer: it stays.
+            True if the store has no record of the identifier now. False if the stored record is as new as `event_time`
+            or newer: then it stays.
         """
         key = (owner.account_id, owner.region, group, identifier)
         with self._store.transaction() as db:

@@ -28,7 +28,7 @@ class HostMeter:
         self._volume_bytes = volume_gib * GIB
 
     def measure(self, host: RunningHost, folder: Path, *, is_slow_sample: bool) -> Mapping[str, float]:
-        """Return the metrics in percent, by name, without unknown ones; no metric if the host has just started.
+        """Return the known metrics in percent, by name; no metric if the host has just started, or has ended.
 
         Args:
             host: The running host.

@@ -32,22 +32,30 @@ class HostTree:
 
     @property
     def model(self) -> Path:
-        """Folder whose content becomes model.tar.gz."""
+        """Folder of the model.
+
+        Its content becomes the model.tar.gz of a training job. For a transform job or an endpoint, model.tar.gz is
+        unpacked there.
+        """
         return self.root / "model"
 
     @property
     def output(self) -> Path:
-        """Folder where the script may write its own failure message, in the file `failure`."""
+        """Folder where the script may write its own message: the file `failure`, or `message` for a processing job."""
         return self.root / "output"
 
     @property
     def output_data(self) -> Path:
-        """Folder whose content becomes output.tar.gz."""
+        """Folder whose content becomes output.tar.gz; for a transform job, the folder of the responses."""
         return self.root / "output" / "data"
 
     @property
     def code(self) -> Path:
-        """Folder of the unpacked source bundle; a training job's working directory."""
+        """Folder of the program.
+
+        For a training job, it has the unpacked source bundle, and is the working directory. For a transform job or an
+        endpoint, it has drydock's own program.
+        """
         return self.root / "code"
 
     @property

@@ -97,7 +97,7 @@ class JobDescription(ABC):
     @property
     @abstractmethod
     def image(self) -> str:
-        """The image that the request names; for a transform job, that of its model."""
+        """The image that the request names; for a transform job, that of its model; "" if no image is named."""
 
     @property
     @abstractmethod

@@ -152,7 +152,7 @@ class Job(JobDescription):
             self.end(*self.choose_end())
 
     def choose_end(self) -> tuple[Status, Phase]:
-        """Return the final status and phase of a job that did not fail: Stopped if a stop was requested."""
+        """Return the final status and phase of a job that did not fail: Stopped if it is Stopping, else Completed."""
         if self.status is Status.STOPPING:
             return Status.STOPPED, Phase.STOPPED
         return Status.COMPLETED, Phase.COMPLETED

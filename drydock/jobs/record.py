@@ -70,8 +70,7 @@ class Record:
         command_end: Why the command ended (a value of `execution.supervise.Cause`), and its exit code. It is set before
             the results are uploaded; None until then, and after an interruption or a shutdown of the server.
         metrics: The last value of each metric, and when it was logged, by the metric's name.
-        model: The container of the model, as it was when the job was created; None for a job that is not a transform
-            job.
+        model: The container of a transform job's model, as it was when the job was created; None for other jobs.
         tuning: The tuning job that started the training job; None for other jobs.
         objective_values: All values of the tuning job's objective in the log, in order; None for one that is not a
             finite number. Empty for jobs that no tuning job started.

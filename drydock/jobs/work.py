@@ -88,7 +88,7 @@ def run_transfer(description: str, transfer: Callable[[], T]) -> T:
     """Run a transfer between S3 and the disk, and return its result.
 
     Args:
-        description: What is transferred, for the FailureReason.
+        description: Text for the FailureReason, such as `Data download failed: channel train`.
         transfer: The function to call.
 
     Raises:

@@ -42,7 +42,7 @@ class FairShareRules:
         return float(self.decay_s or MIN_DECAY_S)
 
     def get_weight(self, share: str) -> float:
-        """Return the weight factor of a share identifier."""
+        """Return the weight factor of a share identifier; 1 if the policy does not state it."""
         if share in self.weights:
             return self.weights[share]
         prefixes = (key for key in self.weights if key.endswith("*") and share.startswith(key[:-1]))

@@ -70,12 +70,12 @@ class Capacity:
         self._used = dict.fromkeys(self.limits, 0)
 
     def get_limit(self, instance_type: str) -> int:
-        """Return how many instances of a type the environment can have at all."""
+        """Return the largest number of instances of a type that the environment can have."""
         units = self._find_units(instance_type)
         return min(self.limits[unit] for unit in units) if units else 0
 
     def get_free_instances(self, instance_type: str) -> int:
-        """Return how many more instances of a type the environment can have now."""
+        """Return how many more instances of a type the environment can have now; 0 if it is disabled."""
         units = self._find_units(instance_type)
         return max(min(self.limits[unit] - self._used[unit] for unit in units), 0) if units and self.is_enabled else 0
 
@@ -94,7 +94,7 @@ def find_environment(job: QueueJob, capacities: Sequence[Capacity]) -> Capacity 
 
 
 def can_ever_run(job: QueueJob, capacities: Iterable[Capacity]) -> bool:
-    """Return whether an environment is large enough for a job, once nothing else runs in it."""
+    """Return whether an environment, enabled or not, is large enough for a job, once nothing else runs in it."""
     return any(item.get_limit(job.instance_type) >= job.instances for item in capacities)
 
 

@@ -27,7 +27,7 @@ class AsyncRequest:
         body: The body, base64; used if `input` is empty.
         ttl_s: Seconds in the queue after which the request expires.
         timeout_s: Seconds within which the model must answer.
-        submitted_at: When the request arrived, in seconds since the epoch.
+        submitted_at: When the request arrived, in seconds since 1970.
         id: Unique id.
     """
 

@@ -180,7 +180,7 @@ class Fleet:
         return [item for item in ready if item.requests == 0] if variant.serverless else ready
 
     def _begin_cold_start(self, variant: Variant) -> Future[None] | None:
-        """Start one more instance of a serverless variant in the background; None if the variant may have no more."""
+        """Start one more instance in the background; None if the variant is not serverless, or may have no more."""
         if not variant.serverless:
             return None
         count = sum(instance.variant is variant for instance in self._instances) + self._cold_starts[variant.name]

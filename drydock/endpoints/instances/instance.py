@@ -138,8 +138,8 @@ class Instance:
             return file.read(IMPORTS_MAX_BYTES)
         return b""
 
-    def is_ready(self) -> bool:
-        """Return whether the standby process has imported the libraries."""
+    def has_imported_libraries(self) -> bool:
+        """Return whether this is a standby whose process has imported the libraries."""
         return self.is_standby and (self._tree.code / model_server.READY_FILE).exists()
 
     def start(self, niceness: int = 0) -> None:

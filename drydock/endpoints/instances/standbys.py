@@ -73,7 +73,7 @@ class Standbys:
         """Return how many standby processes have imported their libraries."""
         with self._condition:
             instances = [standby.instance for standby in self._standbys.values()]
-        return sum(instance is not None and instance.is_ready() for instance in instances)
+        return sum(instance is not None and instance.has_imported_libraries() for instance in instances)
 
     def close(self) -> list[Instance]:
         """Start no more processes, and return the standby instances, which the caller stops. Idempotent."""

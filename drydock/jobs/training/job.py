@@ -73,7 +73,7 @@ class TrainingJob(Job):
 
         Args:
             lines: New lines of the log.
-            printed_ms: When the lines were printed, in milliseconds since the epoch.
+            printed_ms: When the lines were printed, in milliseconds since 1970.
         """
         printed_at = datetime.fromtimestamp(printed_ms / 1000, UTC)
         metrics = self._final_metrics
