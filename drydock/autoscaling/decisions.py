@@ -60,7 +60,7 @@ def apply_steps(policy: Mapping[str, Any], count: int, breach: float) -> int:
     kind = policy.get("AdjustmentType", "ChangeInCapacity")
     if kind == "ExactCapacity":
         return adjustment
-    if kind == "PercentChangeInCapacity":
+    if kind == "PercentChangeInCapacity" and adjustment:
         change = count * adjustment / 100
         size = max(math.floor(abs(change)), 1, int(policy.get("MinAdjustmentMagnitude", 1)))
         return count + (size if adjustment > 0 else -size)

@@ -53,6 +53,7 @@ STEPS = [
         ({"AdjustmentType": "PercentChangeInCapacity", "StepAdjustments": [{"ScalingAdjustment": 50}]}, 4, 0, 6),
         ({"AdjustmentType": "PercentChangeInCapacity", "StepAdjustments": [{"ScalingAdjustment": -50}]}, 4, 0, 2),
         ({"AdjustmentType": "PercentChangeInCapacity", "StepAdjustments": [{"ScalingAdjustment": 10}]}, 2, 0, 3),
+        ({"AdjustmentType": "PercentChangeInCapacity", "StepAdjustments": [{"ScalingAdjustment": 0}]}, 2, 0, 2),
         ({}, 2, 5, 2),
     ],
 )
