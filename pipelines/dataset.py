@@ -68,7 +68,7 @@ class Dataset:
     timezone: str = ""
     """Time zone in which the days of the source begin and end; empty if it is not known."""
     series: Sequence[str] = ()
-    """Columns, such as a station, each of whose values has rows during the whole day. `validate` checks this."""
+    """Columns such as `station`: each value of such a column has rows during the whole day. `validate` checks this."""
     task: Task = "binary"
     """What a model of the dataset predicts."""
     rows_from: str = ""
@@ -145,8 +145,8 @@ class Dataset:
     def locate_bundle(self) -> dict[str, Path]:
         """Return the files that training and serving need, as a map of path in the source bundle to local file.
 
-        The dataset's bundle.txt lists the files. If there is none, the list of `pipelines.defaults` is used, with
-        the dataset's own model.py, if it has one, and the modules that the dataset's __init__.py imports.
+        The dataset's bundle.txt lists the files. If there is none, the list of `pipelines.defaults` is used. To these
+        files, the dataset's own model.py is added, if it has one, with its __init__.py and the modules of `Dataset`.
         """
         listing, own_model = self.find_file("bundle.txt"), self.package / "model.py"
         files = locate_bundle(listing, CODE_FOLDER)
@@ -271,8 +271,8 @@ def choose_dataset() -> Dataset:
     """
     candidates = [name for name in list_datasets() if _find_packages(name)[0].parent != EXAMPLES] or list_datasets()
     if len(candidates) != 1:
-        message = f"Give one of this project's datasets: {', '.join(candidates) or 'it has none'}."
-        raise SpecError("no dataset is named.", message)
+        hint = f"Give one of this project's datasets: {', '.join(candidates) or 'it has none'}."
+        raise SpecError("no dataset is named.", hint)
     return load_dataset(candidates[0])
 
 

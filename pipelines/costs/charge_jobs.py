@@ -39,7 +39,7 @@ def charge_jobs(jobs: Sequence[Job], purpose: JobPurpose) -> list[Charge]:
     """Write a row for each job into the ledger. Idempotent: the first row of a job stays as it is.
 
     Args:
-        jobs: jobs that have ended.
+        jobs: one or more jobs that have ended.
         purpose: what the jobs ran for; if its project is empty, the one in params.yaml is used.
 
     Returns:

@@ -226,7 +226,7 @@ def sum_charges(charges: Sequence[Charge]) -> dict[str, Any]:
     """Sum the charges of the jobs of one training. The sum has the price and the instances of the last job.
 
     Args:
-        charges: charges of the jobs, oldest first.
+        charges: charges of one or more jobs, oldest first.
     """
     last_charge, on_demand_usd = charges[-1], sum(charge.on_demand_usd for charge in charges)
     sums = {

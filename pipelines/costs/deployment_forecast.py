@@ -1,8 +1,8 @@
 """Forecast what a deployment of an endpoint costs, and compare it with the budget of its project.
 
-An endpoint runs until it is deleted. So the budget is checked twice. This month, it must cover what is spent already,
-and this and the other endpoints until the end of the month. In a full month, it must cover this and the other endpoints
-together.
+An endpoint runs until it is deleted. So the budget is checked twice. This month, the budget must cover what is spent
+already, and all endpoints of the project, with the new one, until the end of the month. In a full month, it must cover
+all these endpoints.
 """
 
 from __future__ import annotations

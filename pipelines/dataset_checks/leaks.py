@@ -26,7 +26,7 @@ def find_leaks(dataset: Dataset, rows: pa.Table, known_before: Collection[str] =
     """Return a line for each leak.
 
     The values of each column of `known_later` are permuted: a feature that changes was computed from this column. Also,
-    no feature may predict the label alone.
+    no single feature may predict the label.
 
     Args:
         dataset: dataset of the rows.

@@ -69,7 +69,7 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
         "--quantiles",
         type=_parse_quantiles,
         default=[],
-        help="quantiles that a regression predicts instead of the mean, with 0.5: 0.1,0.5,0.9",
+        help="quantiles that a regression predicts instead of the mean; 0.5 must be among them: 0.1,0.5,0.9",
     )
     parser.add_argument("--nthread", type=parse_count, default=0, help="threads of xgboost; 0: one for each core")
     parser.add_argument("--checkpoint_s", type=parse_amount, default=30.0, help="seconds between saves; 0: each round")

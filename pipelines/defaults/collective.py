@@ -25,8 +25,8 @@ from pipelines.container.hosts import Hosts, HostsError
 from pipelines.container.signals import Stopped
 
 JOIN_S = 60
-"""Seconds that the hosts have to connect to each other, once the first host has passed its address to all; they have as
-many to disconnect."""
+"""Time limit for the hosts to connect to each other, once the first host has passed its address to all, seconds. It is
+also the time limit to disconnect."""
 TIMEOUT_S = 600
 """Longest time that a host waits for another one in a round, for example while the first one saves a checkpoint,
 seconds."""
@@ -36,13 +36,13 @@ RETRIES = 2
 
 @dataclass(frozen=True)
 class Group:
-    """The hosts of a job, the address at which they connect, and what gives each its rank."""
+    """The hosts of a job, the address at which they connect, and the tracker that gives each host its rank."""
 
     hosts: Hosts
     arguments: Mapping[str, Any]
     """Arguments of xgboost's `collective.init`."""
     tracker: RabitTracker | None
-    """What gives the hosts their ranks; only the first of several hosts has it."""
+    """Server of xgboost that gives the hosts their ranks; only the first of several hosts has it."""
 
 
 def find_group(hosts: Hosts, identity: str) -> Group:
@@ -77,7 +77,7 @@ def join(group: Group) -> Iterator[None]:
     """Connect the hosts, so that xgboost trains one booster on them, until the `with` block ends.
 
     Raises:
-        HostsError: another host ended during the training. A retry can help.
+        HostsError: xgboost failed, perhaps because another host ended. A retry can help.
     """
     if group.hosts.count == 1:
         yield

@@ -128,7 +128,7 @@ class FoldTraining:
         checkpoints: where the boosters are saved. A checkpoint holds all of them.
         tracker: gets the loss of each fold and the mean, round by round.
         stop_signal: when set, a checkpoint is saved, and the training stops.
-        data_wait: measures how long the training reads its data; this object's constructor records the end of it.
+        data_wait: measures how long the training reads its data. The constructor records the end of the reading.
     """
 
     def __init__(

@@ -130,12 +130,12 @@ class Schema:
 
     @cached_property
     def _codes(self) -> dict[str, dict[str, int]]:
-        """Feature to the code of each of its categories."""
+        """Maps each feature to its categories, and each category to its code."""
         return {name: {value: code for code, value in enumerate(values)} for name, values in self.categories.items()}
 
     @cached_property
     def _category_indexes(self) -> dict[str, pd.Index[Any]]:
-        """Feature to the index of its categories. Built once, because building them for each request would be slow."""
+        """Maps each feature to the index of its categories. Built once: to build it for each request would be slow."""
         return {name: pd.Index(values) for name, values in self.categories.items()}
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 Table = dict[str, list[Any]]
-"""A table: column name to the values of the column."""
+"""A table, which maps the name of each column to its values."""
 
 
 def write_tables(folder: Path, tables: Mapping[str, Table]) -> None:

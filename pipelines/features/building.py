@@ -36,8 +36,8 @@ def build_labelled_features(dataset: Dataset, rows: ibis.Table, since: dt.dateti
     Args:
         dataset: dataset of the rows.
         rows: published rows.
-        since: start of the first partition, UTC, whose features are returned; None: all partitions. If no lookup reads
-            earlier partitions, it is ignored, and the features of all `rows` are returned.
+        since: start (UTC) of the first partition whose features are returned; None: all partitions. If no lookup reads
+            earlier partitions, `since` is ignored, and the features of all `rows` are returned.
     """
     features = _build_known_features(dataset, rows, since)
     return features.filter(features[dataset.label].notnull()).order_by(*dataset.key)
@@ -49,8 +49,8 @@ def build_sorted_features(dataset: Dataset, rows: ibis.Table, since: dt.datetime
     Args:
         dataset: dataset of the rows.
         rows: published rows.
-        since: start of the first partition, UTC, whose features are returned; None: all partitions. If no lookup reads
-            earlier partitions, it is ignored, and the features of all `rows` are returned.
+        since: start (UTC) of the first partition whose features are returned; None: all partitions. If no lookup reads
+            earlier partitions, `since` is ignored, and the features of all `rows` are returned.
     """
     return _build_known_features(dataset, rows, since).order_by(*dataset.key)
 

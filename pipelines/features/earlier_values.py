@@ -104,7 +104,7 @@ def replace_looked_up_features(dataset: Dataset, columns: ibis.Table, since: dt.
     Args:
         dataset: dataset of the rows.
         columns: the rows with all their features, as `compute_columns` returned them.
-        since: start of the first partition, UTC, whose rows are returned; None: all rows are returned.
+        since: start (UTC) of the first partition whose rows are returned; None: all rows are returned.
     """
     lookups = list_lookups_of_earlier_partitions(dataset)
     if not lookups:

@@ -30,7 +30,7 @@ class WindowSpec(Spec):
     """Number of training days. If the data starts later than the first of these days, fewer days are used. If
     partitions are months, this number and `holdout_days` are rounded to whole months."""
     holdout_days: Annotated[int, Field(ge=1, le=MAX_DAYS)] = 28
-    """Number of holdout days. `label_delay_days` days lie between the training days and them."""
+    """Number of holdout days. `label_delay_days` days lie between the training days and the holdout."""
     label_delay_days: Annotated[int, Field(ge=0, le=MAX_DAYS)] = 1
     """Days until the label of a day is known: 1 if it becomes known during the next day."""
     min_train_days: Annotated[int, Field(ge=1, le=MAX_DAYS)] = 14

@@ -74,7 +74,7 @@ def is_busy(
 ) -> bool | None:
     """Return whether CPUUtilization was at least `cpu_percent` at any time; None if that is not known.
 
-    It is not known if no value was as large, and CloudWatch has no value for an hour or more.
+    It is not known if no value was as large, and CloudWatch has no value at all, or none for an hour or more.
 
     Args:
         cloudwatch: boto3 client of CloudWatch.

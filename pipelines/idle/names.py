@@ -1,6 +1,6 @@
 """Define the names of the kinds of resources that a sweep checks.
 
-Uses only the standard library, because Airflow imports it.
+This module imports only the standard library, because Airflow imports it.
 """
 
 from typing import Literal, get_args

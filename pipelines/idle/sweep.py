@@ -44,7 +44,7 @@ class Finding:
 
 
 def get_now() -> dt.datetime:
-    """Return the present, UTC."""
+    """Return the current moment, UTC."""
     return dt.datetime.now(dt.UTC)
 
 
@@ -66,7 +66,7 @@ def sweep(
         idle_time: time without use after which a resource is idle.
         kinds_to_stop: kinds whose idle resources are stopped; the others are only listed.
         region: region of the prices.
-        clock: function that returns the present, UTC.
+        clock: function that returns the current moment, UTC.
 
     Raises:
         InvalidError: AWS denies a request, or an endpoint cannot be deleted now. A retry cannot help.
@@ -186,7 +186,7 @@ def _report(
         "exempt": f"nobody used it for {_format_duration(idle_time)}; it stays, because {reason}",
         "unknown": "CloudWatch or SageMaker does not say whether somebody uses it; it is not stopped",
         "stopped": f"nobody used it for {_format_duration(idle_time)}; stopped",
-        "used_again": "it was used between the check and the stop; it is not stopped",
+        "used_again": "at a second check it was used or changed, or its use was not known; it is not stopped",
         "gone": "somebody else stopped it meanwhile",
     }
     log.info("%s (%s): %s", finding.label, _format_cost(resource.instances, finding.usd_month), texts[outcome])

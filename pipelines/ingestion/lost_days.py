@@ -1,4 +1,4 @@
-"""Read the rows of staging partitions whose data files are lost from the source again, and write them as data files."""
+"""Restore staging partitions whose data files are lost: read their rows from the source again, and write new files."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ FindSaving = Callable[[StatedCommitment, Row], float | None]
 
 
 class UncoveredUse(NamedTuple):
-    """The part of a row's use in an hour that is not covered yet."""
+    """The part of a row's usage in an hour that is not covered yet."""
 
     row: int
     """Index of the row in the list of all rows."""

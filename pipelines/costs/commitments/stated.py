@@ -22,7 +22,7 @@ class StatedCommitment(Parameters):
     term: PlanTerm
     """Term of the plan: 1y or 3y."""
     begin: Annotated[dt.date, Field(ge=dt.date(2000, 1, 1), lt=dt.date(3000, 1, 1))]
-    """First day of the term, UTC. The plan covers use from this day on."""
+    """First day of the term, UTC. The plan covers usage from this day on."""
     discount: Annotated[float, Field(gt=0, lt=1)] | None = None
     """Discount of the plan, 0 to 1: 0.3 is 30 % below on demand. Null: the tables of prices give
     the discount of each instance type."""

@@ -10,7 +10,7 @@ from pipelines.costs.daily.anomalies import WEEK, WEEKS, estimate_cost
 
 YEAR_DAYS = 365
 WARM_UP_DAYS = WEEK * WEEKS
-"""Days at the beginning that are not judged: the first judged day has as many days before it as it is compared with."""
+"""Days at the beginning that are not judged. So the first judged day is compared with all `WEEKS` weeks before it."""
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,7 @@ def list_cheaper_instances(evidence: VariantEvidence) -> list[str]:
 
 
 def _find_type(evidence: VariantEvidence) -> PricedType | None:
-    """Return the cheapest type that would be enough: without accelerators, or with GPUs, as the present type.
+    """Return the cheapest type that would be enough. If the present type has GPUs, so has this type; else it has none.
 
     Return None if there is none, if a peak is not known, if the mean utilization of the GPUs is `LOW_PERCENT` or more,
     or if the present type has accelerators that are not GPUs.

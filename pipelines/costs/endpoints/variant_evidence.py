@@ -1,4 +1,4 @@
-"""Collect what is known of the utilization of an endpoint's variant since it has its present instances."""
+"""Collect what is known of the utilization of an endpoint's variant since it got its present instances."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class VariantEvidence:
 
     @property
     def resources(self) -> tuple[str, ...]:
-        """Resources whose use must be known."""
+        """Resources whose utilization must be known."""
         return ("cpu", "memory", "gpu") if self.size.gpus else ("cpu", "memory")
 
     @property
@@ -137,7 +137,7 @@ class VariantEvidence:
 
 
 def collect_rows(rows: Iterable[Row], fleet: Fleet, now: dt.datetime) -> list[Row]:
-    """Return the rows of the last `PERIOD_DAYS` days since a variant has its present instances, oldest first.
+    """Return the rows of the last `PERIOD_DAYS` days since a variant got its present instances, oldest first.
 
     Rows before a change of the instance type are left out. So are rows before a change of the number of instances,
     unless it is scaled automatically: with fewer instances, each has more to do. A release alone leaves out no row.

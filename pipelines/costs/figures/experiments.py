@@ -10,7 +10,7 @@ import datetime as dt
 from itertools import groupby
 from statistics import median
 
-from pipelines.costs.figures.measurement import Evidence, Measurement, Row, measure_share
+from pipelines.costs.figures.measurement import Evidence, Measurement, Row, measure_quotient
 
 NO_EXPERIMENT = "no training that was created in this time has completed"
 
@@ -28,7 +28,7 @@ def list_completed_experiments(evidence: Evidence) -> list[list[Row]]:
 def measure_experiment_usd(evidence: Evidence) -> Measurement:
     """Measure the cost of all trainings, divided by the number of completed experiments, USD."""
     completed_count = len(list_completed_experiments(evidence))
-    return measure_share(
+    return measure_quotient(
         sum(row["cost_usd"] for row in evidence.trainings), completed_count, completed_count, NO_EXPERIMENT
     )
 
@@ -40,7 +40,7 @@ def measure_experiments_per_person_week(evidence: Evidence) -> Measurement:
     users = [user for rows in completed_experiments if (user := next((row["user"] for row in rows if row["user"]), ""))]
     reason = "no completed training of this time has a user (LEEWAY_USER, or a DAG run that a person started)"
     reason = reason if completed_experiments else NO_EXPERIMENT
-    return measure_share(len(users), len(set(users)) * evidence.period.weeks, len(users), reason)
+    return measure_quotient(len(users), len(set(users)) * evidence.period.weeks, len(users), reason)
 
 
 def measure_result_time(evidence: Evidence) -> Measurement:

@@ -10,7 +10,7 @@ from pipelines.costs.figures.measurement import (
     Row,
     compute_instance_h,
     find_percentile,
-    measure_share,
+    measure_quotient,
 )
 from pipelines.instances.catalogue import find_size
 
@@ -24,7 +24,7 @@ def measure_job_success(evidence: Evidence) -> Measurement:
     """Measure the share of ended jobs that completed, without jobs that were stopped on request."""
     ended_rows = [row for row in evidence.rows if not _is_stopped_on_request(row)]
     completed_count = sum(row["status"] == "Completed" for row in ended_rows)
-    return measure_share(completed_count, len(ended_rows), len(ended_rows), NO_JOB)
+    return measure_quotient(completed_count, len(ended_rows), len(ended_rows), NO_JOB)
 
 
 def measure_queue_wait(evidence: Evidence) -> Measurement:
@@ -49,7 +49,7 @@ def measure_restored_checkpoints(evidence: Evidence) -> Measurement:
     reason = "no job was interrupted"
     if interrupted_rows:
         reason = f"none of the {len(interrupted_rows)} interrupted jobs reported that its script started again"
-    return measure_share(restored_count, len(known_rows), len(known_rows), reason)
+    return measure_quotient(restored_count, len(known_rows), len(known_rows), reason)
 
 
 def measure_spot_share(evidence: Evidence) -> Measurement:
@@ -57,7 +57,7 @@ def measure_spot_share(evidence: Evidence) -> Measurement:
     rows = evidence.trainings
     hours = sum(map(compute_instance_h, rows))
     spot_hours = sum(compute_instance_h(row) for row in rows if row["spot"])
-    return measure_share(spot_hours, hours, len(rows), "no training ran in this time")
+    return measure_quotient(spot_hours, hours, len(rows), "no training ran in this time")
 
 
 def measure_spot_saving(evidence: Evidence) -> Measurement:
@@ -65,7 +65,7 @@ def measure_spot_saving(evidence: Evidence) -> Measurement:
     rows = [row for row in evidence.trainings if row["spot"]]
     on_demand_usd = sum(row["on_demand_usd"] for row in rows)
     saved_usd = on_demand_usd - sum(row["cost_usd"] for row in rows)
-    return measure_share(saved_usd, on_demand_usd, len(rows), "no training ran on spot in this time")
+    return measure_quotient(saved_usd, on_demand_usd, len(rows), "no training ran on spot in this time")
 
 
 def measure_gpu_use(evidence: Evidence) -> Measurement:
@@ -85,7 +85,7 @@ def measure_gpu_use(evidence: Evidence) -> Measurement:
         if has_gpus
         else "no job ran on an instance type with known GPUs"
     )
-    return measure_share(used_gpu_hours, gpu_hours, jobs, reason)
+    return measure_quotient(used_gpu_hours, gpu_hours, jobs, reason)
 
 
 def _measure_wait(rows: Sequence[Row], reason: str) -> Measurement:

@@ -46,8 +46,8 @@ class Evidence:
         return [row for row in self.rows if ":training-job/" in row["arn"]]
 
 
-def measure_share(part: float, total: float, jobs: int, reason: str) -> Measurement:
-    """Return part / total; if the total is 0, the value is not known, for the given reason."""
+def measure_quotient(part: float, total: float, jobs: int, reason: str) -> Measurement:
+    """Return part / total as a measurement. If the total is 0, the value is not known, for the given reason."""
     return Measurement(part / total, jobs) if total else Measurement(None, jobs, reason)
 
 

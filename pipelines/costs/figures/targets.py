@@ -16,7 +16,7 @@ class Targets(Spec):
     """The targets that the key figures are compared with. A figure whose target is null is only reported."""
 
     min_job_success: Share | None = 0.95
-    """Smallest share of the ended jobs that completed, without jobs that a person stopped, 0 to 1."""
+    """Smallest share of the ended jobs that completed, without jobs that were stopped on request, 0 to 1."""
     max_queue_wait_s: Amount | None = 1_800.0
     """Longest wait of a job in a queue and for its first instances, seconds. 95 % of the jobs must not wait longer."""
     max_priority_queue_wait_s: Amount | None = 300.0

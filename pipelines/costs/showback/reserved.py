@@ -62,7 +62,7 @@ class CommitmentUse:
 def add_reserved_costs(
     rows: Sequence[Row], commitments: Sequence[StatedCommitment], now: dt.datetime
 ) -> tuple[Sequence[Row], Coverage | None]:
-    """Return the rows with the column `reserved_usd`, and the utilization of the commitments.
+    """Return the rows with the column `reserved_usd`, and what the commitments cover.
 
     Args:
         rows: all rows of both ledgers, which `check_rows` has accepted.
@@ -79,10 +79,10 @@ def add_reserved_costs(
 
 
 def summarize_use(coverage: Coverage, rows: Sequence[Row], month: str = "") -> CommitmentUse:
-    """Sum the utilization of the commitments in a month, YYYY-MM; empty: in all months.
+    """Sum the commitments of a month, YYYY-MM, and their unused part; empty: of all months.
 
     Args:
-        coverage: the utilization of the commitments.
+        coverage: what the commitments cover.
         rows: reported rows, with `reserved_usd`.
         month: the month.
     """

@@ -21,7 +21,7 @@ from pipelines.costs.usage.task_jobs import (
 from pipelines.instances.catalogue import find_size
 
 MIN_SHARE = 0.2
-"""Smallest share of their time that trainings wait for data, from which on there is advice about them."""
+"""There is advice about trainings that wait for data for at least this share of their time."""
 ADVICE_WITHOUT_ACCELERATOR = (
     "if the script reads all rows before its first round, as Leeway's own does, use a shorter window, fewer features "
     "or more vCPUs; if it has a loader, give the loader more workers"

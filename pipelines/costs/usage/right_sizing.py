@@ -1,4 +1,4 @@
-"""Say for which jobs a smaller instance type would be enough, and which ones need a larger one, by what they used."""
+"""Say which jobs need only a smaller instance type, and which jobs need a larger one, by what they used."""
 
 from __future__ import annotations
 

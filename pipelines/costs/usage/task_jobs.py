@@ -15,7 +15,7 @@ MAX_AGE_DAYS = 90
 MIN_USD = 0.01
 """Smallest saving that is reported, USD."""
 MIN_DAYS = 7
-"""Smallest number of days since the first job of a task, from which on a saving of a year is estimated."""
+"""If the first job of a task is fewer days old than this, no saving of a year is estimated."""
 YEAR_DAYS = 365
 
 Row = Mapping[str, Any]

@@ -76,8 +76,9 @@ def check_estimate(
         policy: its `group_by`, `min_groups`, `alpha` and `power` are used.
         is_upper: whether the bound is the largest allowed value instead.
         is_strict: whether a value equal to the bound fails: a model is not better than itself.
-        relevant_effect: smallest relevant distance from the bound, on its allowed side. If the whole interval is below
-            it, the check fails. 0: every distance; the rows needed are those that detect the observed one.
+        relevant_effect: smallest relevant distance from the bound, on its allowed side. If no value in the
+            interval has at least this distance, the check fails. 0: every distance is relevant, and the number of
+            needed rows is computed from the observed distance.
     """
     # `decide` compares with a lower bound: for an upper bound, both numbers change their signs.
     signed_estimate, lower = (-estimate, -bound) if is_upper else (estimate, bound)

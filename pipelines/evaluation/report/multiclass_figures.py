@@ -22,7 +22,7 @@ Models = list[tuple[Array, str, str]]
 
 
 def draw_classes(holdout: Holdout) -> Any:
-    """Draw the candidate's confusion matrix, and its ROC curve of each class against all others."""
+    """Draw the candidate's confusion matrix, and its ROC curves: each of the largest classes against all others."""
     figure, (confusion_axis, roc_axis) = plt.subplots(1, 2, figsize=(11, 4.8), layout="constrained")
     counts = count_confusion(holdout.label, holdout.candidate_score, len(holdout.classes))
     draw_confusion(confusion_axis, counts, holdout.classes)
@@ -41,11 +41,11 @@ def draw_classes(holdout: Holdout) -> Any:
 
 
 def draw_class_reliability(holdout: Holdout) -> Any:
-    """Draw the reliability of each class for both models: observed share against predicted probability."""
+    """Draw the reliability of the largest classes for both models: observed share against predicted probability."""
     rows = np.bincount(holdout.label, minlength=len(holdout.classes))
     class_indices = [int(index) for index in np.argsort(-rows, kind="stable")[:MAX_CURVES] if rows[index]]
-    lines = math.ceil(len(class_indices) / COLUMNS)
-    figure, axes = plt.subplots(lines, COLUMNS, figsize=(11, 2.9 * lines), layout="constrained", squeeze=False)
+    axis_rows = math.ceil(len(class_indices) / COLUMNS)
+    figure, axes = plt.subplots(axis_rows, COLUMNS, figsize=(11, 2.9 * axis_rows), layout="constrained", squeeze=False)
     for axis in axes.flat[len(class_indices) :]:
         axis.set_axis_off()
     for axis, class_index in zip(axes.flat, class_indices, strict=False):

@@ -24,9 +24,10 @@ from pipelines.evaluation.statistics.inputs import Array, validate_alpha, valida
 
 
 def estimate_auc(label: Array, score: Array, alpha: float) -> Estimate:
-    """Estimate the AUC of a score; ties count a half.
+    """Estimate the AUC of a score; a tie counts one half.
 
-    The interval is the exact one if a label has fewer than 30 rows, or if DeLong's interval would reach 0 or 1.
+    The interval is the exact one if a label has fewer than 30 rows, if DeLong's variance is 0, or if DeLong's interval
+    would reach 0 or 1.
 
     Args:
         label: shape (rows,), 0 or 1, both present.

@@ -23,7 +23,7 @@ from pipelines.evaluation.statistics.sums import (
 
 
 def build_log_loss_metric(label: Array, score: Array) -> WeightedMetric:
-    """Build the mean negative log likelihood in nats. Probabilities are clipped to eps of float64."""
+    """Build the mean negative log likelihood in nats. Probabilities below eps of float64 count as eps."""
     likelihood = score[np.arange(len(label)), label]
     return build_mean_metric(-np.log(np.clip(likelihood, np.finfo(np.float64).eps, 1.0)))
 
