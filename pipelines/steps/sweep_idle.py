@@ -50,7 +50,7 @@ class SweepIdleResult(Result):
     """Labels of what may be in use: a metric or the time of the last use is missing, or does not cover all uses. It is
     never stopped."""
     used_again: list[str]
-    """Labels of what was used between the check and the stop."""
+    """Labels of what was used or changed at a second check, or whose use was not known then; not stopped."""
     stopped: list[str]
     """Labels of what this call stopped."""
     usd_month: dict[str, float | None]
