@@ -54,9 +54,10 @@ class Commit:
     snapshot_id: int
     """Snapshot that wrote the partition's current rows. It stays the same as long as the rows do."""
     changed: bool
-    """Whether this write created the snapshot `snapshot_id`; False if the partition had the same rows before."""
+    """Whether this write created the snapshot `snapshot_id`; False if nothing was written, because the partition had
+    the same rows and columns before, in intact files."""
     rows: int = 0
-    """Rows of the partition."""
+    """Rows of the partition; if only a part of it was written (`part_values`), the rows of this part."""
     changes: ChangeCounts = ChangeCounts()
     column_changes: Sequence[str] = ()
     """Changes of the table's columns by this write, one line for each changed column."""

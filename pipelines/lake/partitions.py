@@ -103,7 +103,10 @@ def count_rows(table: Table, unit: Unit) -> dict[Partition, int]:
 def list_files_by_partition(
     table: Table, partitions: Collection[PartitionT], part_values: Mapping[str, str] = WHOLE_PARTITION
 ) -> Iterator[tuple[PartitionT, FileScanTask]]:
-    """Yield the data files of partitions of one unit, or of their rows with `part_values`, each with its partition."""
+    """Yield the data files of some partitions, or of their rows with `part_values`, each with its partition.
+
+    There must be at least one partition, and all must have the same unit.
+    """
     unit, partition_set = get_unit(next(iter(partitions))), set(partitions)
     row_filter = reduce(
         And, (EqualTo(name, value) for name, value in part_values.items()), build_days_filter(partitions)

@@ -32,7 +32,7 @@ def get_local_path(location: str) -> Path | None:
 
 
 def find_size(io: FileIO, location: str) -> int | None:
-    """Return the size of a file, bytes; None if there is no such file.
+    """Return the size of a file, bytes; 0 for a folder, None if there is no such file.
 
     Raises:
         PermissionError: the file may not be read.

@@ -125,7 +125,10 @@ def check_cooldown(request: Request, history: History, policy: Policy) -> HoldBa
 
 
 def check_per_week(request: Request, history: History, policy: Policy) -> HoldBack | None:
-    """Hold back if the as_of of as many trainings as the policy allows is less than seven days before or after."""
+    """Hold back if `policy.per_week` or more trainings have an as_of less than seven days from that of the request.
+
+    Backfills are not counted.
+    """
     week = dt.timedelta(WEEK_DAYS)
     trainings = _list_other_trainings(request, history)
     near_dates = sorted(training.as_of for training in trainings if _count_days_between(training, request) < WEEK_DAYS)

@@ -16,8 +16,8 @@ class Policy(Parameters):
     """Bounds of the guards. An unknown key is refused, since otherwise a misspelt bound would have no effect."""
 
     cooldown_days: Days = 14
-    """Smallest number of days between the as_of of a training with the trigger `drift` and that of any other training.
-    0: no pause."""
+    """Smallest number of days between the as_of of a training with the trigger `drift` and that of any other training,
+    except backfills. 0: no pause."""
     per_week: Count = 1
     """Largest number of trainings within seven days, by their as_of. Trainings that a person or the schedule started
     count, too; backfills do not."""

@@ -92,7 +92,8 @@ class TimelineEvent:
     """An event on the timeline of the report."""
 
     day: dt.date
-    """The as_of of the training or of the version; for a reset, the as_of of the event before it."""
+    """The as_of of the training or of the version; for a reset, the as_of of the event before it, or the study's
+    first day if there is no such event."""
     kind: str
     """started, held_back or reset; for a training that ended, its outcome: passed, not_passed or failed; for a change
     of the champion: promoted, rolled_back or alias_moved (the alias was moved in MLflow, not by a command)."""
@@ -136,7 +137,8 @@ def run_study(name: str, dataset: Dataset, first: dt.date, last: dt.date | None)
     Args:
         name: registered model.
         dataset: dataset of the model.
-        first: first day. The newest version with this as_of or an earlier one that was ever promoted serves on it.
+        first: first day. The version that serves on this day is the one with the latest as_of, among the versions that
+            were ever promoted and have an as_of of this day or earlier.
         last: last day; None: the last published day.
 
     Raises:
@@ -177,7 +179,8 @@ def _list_promoted_versions(name: str) -> set[str]:
 def list_strategies(registry: Registry, name: str, history: History, first: dt.date, last: dt.date) -> list[Strategy]:
     """List the three strategies with their results.
 
-    All begin with the same version: of those that were ever promoted, the newest with an as_of of `first` or earlier.
+    All begin with the same version: the one with the latest as_of, among the versions that were ever promoted and have
+    an as_of of `first` or earlier.
 
     Raises:
         DataError: there is no such version. A retry cannot help.

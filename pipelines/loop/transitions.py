@@ -49,7 +49,7 @@ def build_end(model: str, run: str, outcome: Outcome, version: str, history: His
 def build_reset(model: str, why: str, history: History, run: str = "") -> Event:
     """Build the event that resets the breaker, the guard that pauses retrainings after several did not pass the gate.
 
-    The breaker then counts only the trainings after this event.
+    The breaker then counts only the trainings that end after this event.
     """
     return Event.create(Kind.RESET, model, run, key=str(len(history.events)), why=why)
 

@@ -105,7 +105,7 @@ def compare_windows(
 
 
 def measure_days(days: ProfilesByDay, policy: Policy) -> dict[Measure, Performance]:
-    """Measure the performance of a model over the days with labels; empty if no day has labels.
+    """Measure the performance of a model over the days with labels; empty if their labels are not enough.
 
     The score of a bin is its mean score on these days.
     """
@@ -155,7 +155,7 @@ class _Holdout:
     """The performance on the holdout: measured from labels, and estimated from scores."""
 
     metrics: Mapping[Measure, Performance]
-    """Performance of the whole model, by measure; empty if the holdout has no labels."""
+    """Performance of the whole model, by measure; empty if the holdout's labels are not enough to measure it."""
     classes: Performances
     """Performance of a multiclass model and of each of its classes; empty if the model is not multiclass."""
 

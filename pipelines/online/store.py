@@ -73,7 +73,7 @@ class OnlineStore:
             group: name of the feature group.
             identifier: identifier of the record.
             record: the record; its event time has milliseconds.
-            ttl_days: days after the event time when the store deletes the record; 0: never.
+            ttl_days: days from the event time until the store deletes the record; 0: it is never deleted.
 
         Raises:
             ServiceError: the store does not answer, or refuses the record. A retry can help.

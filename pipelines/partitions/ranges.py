@@ -39,7 +39,7 @@ def shift_partition(partition: PartitionT, count: int) -> PartitionT:
 
 
 def get_last_day(partition: Partition) -> dt.date:
-    """Return the day during which a partition ends."""
+    """Return the last day of a month, the day of an hour, or the day itself."""
     if isinstance(partition, Month):
         return get_month_start(partition.first + 31 * DAY) - DAY
     return get_date(partition)

@@ -107,8 +107,8 @@ def compute_cloud_usd_month(cloud_usd_per_h: float, use: float) -> float:
 def compute_payback_months(machine: OwnMachine, cloud_usd_per_h: float, use: float) -> float | None:
     """Return the months until a machine has cost no more than the cloud: `price / (cloud - running costs)`.
 
-    None if the running costs alone are not less than the cloud. Interest and resale are not counted, and the result may
-    be longer than the lifetime.
+    None if the running costs alone are not less than the cost of the cloud. Interest and resale are not counted, and
+    the result may be longer than the lifetime.
 
     Raises:
         SpecError: a number is out of its range. A retry cannot help.

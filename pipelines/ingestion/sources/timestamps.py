@@ -59,8 +59,8 @@ def to_utc(array: pa.Array, zone: Zone) -> pa.Array:
     """Convert timestamps, or texts, to UTC. A time without an offset is treated as local time of the zone.
 
     Raises:
-        BadValueError: a time has no offset and there is no zone, or the time does not exist or occurs twice in the
-            zone.
+        BadValueError: a time has no offset and there is no zone; or a local time does not exist in the zone, or occurs
+            twice there and `zone.ambiguous` is `refuse`.
         pyarrow.ArrowException: a value is not a time.
     """
     if pa.types.is_timestamp(array.type):

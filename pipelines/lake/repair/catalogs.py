@@ -115,7 +115,7 @@ def _choose_version(io: FileIO, table: str, locations: Sequence[str], old_catalo
 
     That version is normally the newest one. If the damaged catalog names only the version before it, the newest one was
     never committed: a writer was killed. If there are committed snapshots that no metadata file has, and their content
-    is certain, a metadata file with them is written. An older one is never returned, because it would hide commits.
+    is certain, a metadata file with them is written. An older version is never returned, because it would hide commits.
 
     Args:
         io: reads the metadata.

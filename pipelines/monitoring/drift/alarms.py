@@ -178,7 +178,7 @@ def _explain_no_alarm(window: WindowResult, recent_breaches: Sequence[Breaches],
 
 
 def _explain_insignificant_effects(window: WindowResult, columns: Collection[str], policy: Policy) -> tuple[str, ...]:
-    """Explain that columns are over their bounds, but not significantly: with their values, the largest first."""
+    """Explain that effects of these columns reach their bounds, but not significantly; the largest effect first."""
     adjusted_p_values = _adjust_findings(window, policy)
     findings = sorted(
         (_find_largest_finding(window, column, policy) for column in columns),

@@ -66,7 +66,8 @@ def estimate_classes(classes: Sequence[ClassDays], alpha: float) -> dict[MetricK
     The standard errors are those of the metrics that will be measured once the labels are known. `Performance.days`,
     with which `compare_metric` compares two estimates, depends on the estimates alone.
 
-    A metric of a class with fewer than `MIN_ROWS` rows is left out. The macro AUC is left out if any class has too few.
+    A metric of a class with fewer than `MIN_ROWS` rows is left out. The macro AUC is left out if any class, or all
+    other classes together, have fewer.
     """
     hits, predicted_rows, squares = (
         np.sum([getattr(class_days, name) for class_days in classes], axis=0)
@@ -116,7 +117,10 @@ def _estimate_recall(class_days: ClassDays, alpha: float) -> Performance | None:
 
 
 def _estimate_macro_auc(classes: Sequence[ClassDays], alpha: float) -> Performance | None:
-    """Estimate the mean of the AUCs of each class against all others; None if a class has too few rows."""
+    """Estimate the mean of the AUCs of each class against all others.
+
+    Return None if fewer than `MIN_ROWS` rows are expected of a class, or of all other classes together.
+    """
     if any(not MIN_ROWS <= class_days.expected.sum() <= class_days.bins.sum() - MIN_ROWS for class_days in classes):
         return None
     counts = np.stack(

@@ -64,7 +64,7 @@ def estimate_error(samples: Sequence[DayValues]) -> MeanError:
         samples: one or two samples. If no sample has two days, the error is that of independent rows.
 
     Returns:
-        The error; 0 if the days of each sample have the same value.
+        The error; 0 if a sample has two days or more, and the days of each sample have the same value.
     """
     sizes = np.array([len(sample.deviations) for sample in samples], dtype=np.float64)
     degrees_of_freedom = float(sizes.sum()) - len(samples)

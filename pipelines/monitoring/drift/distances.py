@@ -16,7 +16,7 @@ share, because an empty bin means little in 3 rows and much in a million."""
 MIN_EXPECTED_ROWS = 5.0
 """A chi-square test needs at least this number of expected rows in each bin of the smaller side (Cochran 1954)."""
 MAX_EXACT_ROWS = 1_000
-"""Largest number of rows with which Fisher's exact test is computed, in the cell of the smaller side and rarer value.
+"""Largest number of rows, in the cell of the smaller side and the rarer value, for which Fisher's test is computed.
 
 The test is only used if fewer than `MIN_EXPECTED_ROWS` rows are expected in that cell. So with more rows than this
 number, the p-value is 0.

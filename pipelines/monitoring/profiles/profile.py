@@ -143,7 +143,7 @@ class Profile:
 
     @property
     def joint(self) -> Column:
-        """The column that counts rows by score bin and label."""
+        """The column that counts rows by score bin and label. The profile of a regression does not have this column."""
         return next(column for column in self.columns if column.kind == "joint")
 
     @property
@@ -153,7 +153,10 @@ class Profile:
 
     @property
     def losses(self) -> Column | None:
-        """The estimated errors of the scores of a regression; None for other models."""
+        """The estimated errors of the scores of a regression.
+
+        None for other models, and if the reference has no models of the errors.
+        """
         return next((column for column in self.columns if column.kind == "loss"), None)
 
     @property

@@ -75,7 +75,7 @@ class Profiles:
             model_version: number of the version.
 
         Returns:
-            Day to profile, in the order of the days.
+            Maps each day to its profile, in the order of the days.
 
         Raises:
             DataError: the rows of a profile belong to several references. A retry cannot help.

@@ -1,4 +1,6 @@
-"""Check options against all limits of a training: exclude those beyond a limit, and name the risks to exceed one.
+"""Check options against all limits of a training: exclude those beyond a limit, and add to the others their risks.
+
+A risk says that an option may exceed a limit.
 
 All limits are checked here: the times after which SageMaker stops a job, the deadline, and the budgets.
 """
@@ -44,7 +46,7 @@ class Check:
 
 
 def apply_limits(limits: Limits, options: Sequence[Option], name: str, region: str) -> Exclusion | list[Option]:
-    """Return the options within the limits, with the risks that they exceed one. If there is none, return the reason.
+    """Return the options within all limits, with their risks. If no option is within all limits, return the reason.
 
     Args:
         limits: limits of the training.

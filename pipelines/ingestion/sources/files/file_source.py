@@ -59,8 +59,8 @@ class FileSource:
         format: format of the content. JSON must have one object on each line.
         columns: maps each required column to its type. Every value must fit its type. Timestamps are converted to UTC.
         day: column that gives the day of a row (a date, or a timestamp: its day in UTC), or its hour or month. Required
-            if `url` has no {date}; if it has one, every row must be of that day. If `day` is not given, a column `date`
-            is used.
+            if `url` has no {date}. If `url` has {date}, every row must be of the partition in the address. Without
+            `day`, the column `date` is used; in a file without this column, all rows are of that partition.
         extra: `take`: other columns are read too, in types inferred from the first rows; `ignore`: they are not read.
         timezone: time zone of timestamps without an offset, by its name in the IANA database; empty: they are refused.
         ambiguous: what to do with a local time that occurs twice, when clocks go back: `refuse` it, or read it as the

@@ -71,7 +71,7 @@ class PageNumber:
         param: parameter for the number of the page.
         start: number of the first page.
         size_param: parameter for the size of a page; empty if the API has none.
-        size: rows of a page.
+        size: number of rows of a page; used only if `size_param` is set.
     """
 
     param: str = "page"
