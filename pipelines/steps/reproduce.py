@@ -95,7 +95,7 @@ def _raise_differences(comparison: Comparison, differences: list[Check]) -> None
     rest_text = f"; and {len(differences) - 5} more" if len(differences) > 5 else ""
     notes = [f"Also: {note}." for note in comparison.notes[:3]]
     raise DataError(
-        f"{comparison.name} version {comparison.version} is not reproduced, {len(differences)} values differ: "
+        f"{comparison.name} version {comparison.version} is not reproduced, {len(differences)} value(s) differ: "
         f"{lines}{rest_text}.",
         " ".join([*notes, f"All checks: {comparison.workspace / 'reproduction.json'}"]),
     )
