@@ -1,7 +1,7 @@
 """Measure the share of its time that a training waits for the next batch.
 
-The share is between 0 (the next batch is always ready) and 1 (the steps take no time). It is a metric of the training;
-the line that `report` prints is what the ledger of costs reads from the job's log.
+The share is between 0 (the next batch is always ready) and 1 (the steps take no time). It is a metric of the training.
+The ledger of costs reads it in the job's log, from the line that `report` prints.
 """
 
 from __future__ import annotations
