@@ -15,7 +15,8 @@ import torch
 
 T = TypeVar("T")
 METRIC = "data_wait_share"
-"""Name of the metric, in MLflow, in the record, in the job's log, and in the ledger of costs."""
+"""Name of the metric in the record, in the job's log, in the ledger of costs, and among the metrics of a round.
+In MLflow, `training_` precedes the name of the share of the whole training."""
 MEASUREMENT_INTERVAL = 16
 """With an accelerator, one step in this number of steps is measured: a measurement waits for the accelerator."""
 _END = object()
