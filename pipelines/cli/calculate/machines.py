@@ -56,14 +56,14 @@ def calculate_machines(request: MachinesRequest) -> Report:
     report.add("utilization at break-even", break_even_use, "share of the hours", "machine_break_even")
     report.notes.append(_describe_payback(payback, request.lifetime_months))
     if break_even_use is None:
-        report.notes.append("Over its lifetime, it never costs less than the cloud, whatever its utilization.")
+        report.notes.append("Over its lifetime, a machine never costs less than the cloud, whatever its utilization.")
     report.notes.append("Interest and falling prices are not counted.")
     return report
 
 
 def _describe_payback(payback: float | None, lifetime: float) -> str:
     if payback is None:
-        return "It never pays off: its running costs are not less than the cost of the cloud."
+        return "A machine never pays off: its running costs are not less than the cost of the cloud."
     if payback > lifetime:
-        return f"It does not pay off within its lifetime of {format_number(lifetime)} months."
-    return f"It pays off after {format_number(payback)} of its {format_number(lifetime)} months."
+        return f"A machine does not pay off within its lifetime of {format_number(lifetime)} months."
+    return f"A machine pays off after {format_number(payback)} of its {format_number(lifetime)} months."
