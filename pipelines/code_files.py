@@ -1,4 +1,4 @@
-"""Find the project, the name of its model, and files of code: of Leeway, of the project's datasets, of a bundle.txt."""
+"""Find the project and the model of a folder, and files of code: of Leeway, of datasets, of a bundle.txt."""
 
 from __future__ import annotations
 

@@ -144,7 +144,7 @@ class TuningJob:
         self._end_if_done()
 
     def fail(self, reason: str) -> None:
-        """End the tuning job as Failed, once its training jobs are stopped."""
+        """End the tuning job as Failed, once its training jobs are stopped. An ending that was decided before stays."""
         self._set_ending(Ending(Status.FAILED, truncate(reason, FAILURE_REASON_MAX_CHARS)))
 
     def measure_running_s(self) -> float:

@@ -34,7 +34,7 @@ class Report:
     """Number of rows, of both versions together, for which the width of the intervals is optimized. In a paired test, a
     row that both versions scored counts once."""
     sums: OutcomeSums
-    """Sums of the metric by day, for each version."""
+    """Sums of the metric by day: for each version or, in a paired test, of the differences."""
     history: Sequence[Difference | None]
     """The difference after each day; None for days before both versions have rows."""
 

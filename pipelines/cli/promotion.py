@@ -21,7 +21,7 @@ def promote_model(model: str) -> PromoteResult:
     """Register the model of models/MODEL/data, let the gate judge it, and make it champion if it passed. Idempotent.
 
     Raises:
-        SpecError: there is no such model. A retry cannot help.
+        SpecError: there is no such model, or its parameters are not valid. A retry cannot help.
         InvalidError: MLFLOW_TRACKING_URI is not set. A retry cannot help.
         DataError: the model is not trained. A retry cannot help.
         PromotionError: the gate did not pass the model, or it may not be promoted. A retry cannot help.

@@ -62,7 +62,7 @@ def promote(model: ModelArgument) -> None:
 def check_aliases(
     model: ModelArgument,
     keep: Annotated[bool, typer.Option("--keep", help="Keep an alias that was moved by hand.")] = False,
-    put_back: Annotated[bool, typer.Option("--put-back", help="Move such an alias back.")] = False,
+    put_back: Annotated[bool, typer.Option("--put-back", help="Move back an alias that was moved by hand.")] = False,
 ) -> None:
     """Make MLflow's aliases agree with the events. Record an alias that was moved by hand, and keep it or put it back.
 

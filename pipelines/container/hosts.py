@@ -85,7 +85,9 @@ class Hosts:
             identity: a word that must be equal on all hosts, such as a digest of the inputs.
 
         Raises:
-            HostsError: a host did not connect in time, or its identity differs. A retry can help in the first case.
+            HostsError: a name does not resolve, or a host does not connect or answer in time: a retry can help. Or the
+                identity of a host differs: a retry cannot help.
+            OSError: the port of the first host is in use. A retry can help.
         """
         return self._serve(text, identity) if self.is_first else self._fetch(identity)
 

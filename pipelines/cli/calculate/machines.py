@@ -18,14 +18,14 @@ class MachinesRequest:
     price_usd: Annotated[float, typer.Option(help="Price of a machine, with network and installation, USD.")]
     power_kw: Annotated[float, typer.Option(help="Power of a machine in use, kW.")]
     cloud_usd_per_h: Annotated[float, typer.Option(help="Price of cloud instances that do the same work, USD an hour.")]
-    use: Annotated[float, typer.Option(help="Utilization: share of the hours in which it computes.")] = 0.5
-    lifetime_months: Annotated[float, typer.Option(help="Months until it is replaced.")] = 48
-    idle_kw: Annotated[float, typer.Option(help="Its power when it is not used, kW.")] = 0
+    use: Annotated[float, typer.Option(help="Utilization: share of the hours in which a machine computes.")] = 0.5
+    lifetime_months: Annotated[float, typer.Option(help="Months until a machine is replaced.")] = 48
+    idle_kw: Annotated[float, typer.Option(help="Power of a machine that is not in use, kW.")] = 0
     pue: Annotated[float, typer.Option(help="Power usage effectiveness: power of the building / its machines.")] = 1.5
     usd_per_kwh: Annotated[float, typer.Option(help="Price of electricity, USD per kWh.")] = 0.15
     staff_usd_month: Annotated[float, typer.Option(help="Share of salaries, USD a month.")] = 0
     hosting_usd_month: Annotated[float, typer.Option(help="Rent, network and maintenance, USD a month.")] = 0
-    resale_usd: Annotated[float, typer.Option(help="Resale price at the end of its lifetime, USD.")] = 0
+    resale_usd: Annotated[float, typer.Option(help="Resale price of a machine after its lifetime, USD.")] = 0
 
 
 def calculate_machines(request: MachinesRequest) -> Report:
@@ -56,14 +56,14 @@ def calculate_machines(request: MachinesRequest) -> Report:
     report.add("utilization at break-even", break_even_use, "share of the hours", "machine_break_even")
     report.notes.append(_describe_payback(payback, request.lifetime_months))
     if break_even_use is None:
-        report.notes.append("Over its lifetime, it never costs less than the cloud, whatever its utilization.")
+        report.notes.append("Over its lifetime, a machine never costs less than the cloud, whatever its utilization.")
     report.notes.append("Interest and falling prices are not counted.")
     return report
 
 
 def _describe_payback(payback: float | None, lifetime: float) -> str:
     if payback is None:
-        return "It never pays off: its running costs are not less than the cost of the cloud."
+        return "A machine never pays off: its running costs are not less than the cost of the cloud."
     if payback > lifetime:
-        return f"It does not pay off within its lifetime of {format_number(lifetime)} months."
-    return f"It pays off after {format_number(payback)} of its {format_number(lifetime)} months."
+        return f"A machine does not pay off within its lifetime of {format_number(lifetime)} months."
+    return f"A machine pays off after {format_number(payback)} of its {format_number(lifetime)} months."

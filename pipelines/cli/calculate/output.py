@@ -17,7 +17,7 @@ class Figure:
 
     Attributes:
         name: what the number is.
-        value: the number; None if there is none, such as the payback of a machine that never pays.
+        value: the number; None if there is none, such as the payback of a machine that never pays off.
         unit: unit of the number.
         formula: name of the formula in `FORMULAS`.
         band: range of the number, if it was computed from ranges.

@@ -31,7 +31,7 @@ def complete_flags(arguments: Sequence[str]) -> list[str]:
     fields = load_spec_class(arguments[0]).model_fields
     flags = {f"--{name.replace('_', '-')}" for name, field in fields.items() if _is_flag(field)}
     completed_arguments = []
-    # The last argument is followed by the fill value "--", so that a boolean option at the end has no value, either.
+    # The last argument is followed by the fill value "--", so that a boolean option at the end gets `true`, too.
     for argument, next_argument in zip_longest(arguments, arguments[1:], fillvalue="--"):
         completed_arguments += (
             [argument, "true"] if argument in flags and next_argument.startswith("--") else [argument]

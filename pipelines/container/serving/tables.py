@@ -23,7 +23,7 @@ LINES = "application/jsonlines"
 JSON = "application/json"
 """Content type of a request with a row as an object by column name, or a list of them; also of responses."""
 CSV = "text/csv"
-"""Content type of a request with a header and a row on each line. An empty value is a missing one."""
+"""Content type of a request whose first line is a header, and whose other lines are rows. An empty value is missing."""
 PARQUET = "application/vnd.apache.parquet"
 ARROW = "application/vnd.apache.arrow.stream"
 MAX_BYTES = 6 * 1024**2

@@ -1,7 +1,7 @@
 """Measure the share of its time that a training waits for the next batch.
 
-The share is between 0 (the next batch is always ready) and 1 (the steps take no time). It is a metric of the training;
-the line that `report` prints is what the ledger of costs reads from the job's log.
+The share is between 0 (the next batch is always ready) and 1 (the steps take no time). It is a metric of the training.
+The ledger of costs reads it in the job's log, from the line that `report` prints.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ import torch
 
 T = TypeVar("T")
 METRIC = "data_wait_share"
-"""Name of the metric, in MLflow, in the record, in the job's log, and in the ledger of costs."""
+"""Name of the metric in the record, in the job's log, in the ledger of costs, and among the metrics of a round.
+In MLflow, `training_` precedes the name of the share of the whole training."""
 MEASUREMENT_INTERVAL = 16
 """With an accelerator, one step in this number of steps is measured: a measurement waits for the accelerator."""
 _END = object()

@@ -99,7 +99,7 @@ class Hyperparameters:
         return self.learning_rate or DEFAULT_RATES[self.method]
 
     def list_identity(self) -> dict[str, Any]:
-        """Return the hyperparameters by which a training finds its checkpoints: one with other values is ignored.
+        """Return the hyperparameters by which a training finds its checkpoints. A checkpoint with others is ignored.
 
         `WEIGHT_HYPERPARAMETERS` are not among them: a checkpoint with other values of these is found, and the script
         fails with an error instead of starting again from the base model.

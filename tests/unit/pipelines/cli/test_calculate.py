@@ -168,10 +168,10 @@ def test_machines(calculate: Calculate) -> None:
     assert figures["payback"] == pytest.approx(7.9, abs=0.05)
     rare = calculate(*MACHINES, "--use", "0.01", "--staff-usd-month", "4000")
     assert rare["payback"] is None
-    assert "It never pays off" in run(*MACHINES, "--use", "0.01", "--staff-usd-month", "4000").stdout
+    assert "A machine never pays off" in run(*MACHINES, "--use", "0.01", "--staff-usd-month", "4000").stdout
     assert "does not pay off within its lifetime" in run(*MACHINES, "--use", "0.08").stdout
     hopeless = [*MACHINES[:5], "--cloud-usd-per-h", "5"]
-    assert "it never costs less than the cloud" in run(*hopeless).stdout
+    assert "a machine never costs less than the cloud" in run(*hopeless).stdout
 
 
 @pytest.mark.parametrize(
