@@ -43,7 +43,9 @@ def find_invalid_names(names: Iterable[str]) -> dict[str, str]:
 
 
 def _find_problem(path: PurePosixPath) -> str:
-    if path.is_absolute() or ".." in path.parts or not path.parts:
+    if not path.parts:
+        return "names no file"
+    if path.is_absolute() or ".." in path.parts:
         return "points outside its folder"
     if any(len(part.encode()) > PART_MAX_BYTES for part in path.parts):
         return f"has a part of more than {PART_MAX_BYTES} bytes, which is too long for a file name"

@@ -48,12 +48,23 @@ def write_shards(
     temporary = Path(tempfile.mkdtemp(dir=folder, prefix=".making-"))
     try:
         paths = _write_all(temporary, samples, prefix, shard_bytes)
-        for path in paths:  # the index first, because a reader accepts a shard without an index
-            get_index_path(path).rename(folder / get_index_path(path).name)
-            path.rename(folder / path.name)
+        # Each index first, because a reader accepts a shard without an index.
+        _move([file for path in paths for file in (get_index_path(path), path)], folder)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     return [folder / path.name for path in paths]
+
+
+def _move(files: Iterable[Path], folder: Path) -> None:
+    """Move the files into a folder, in this order; if one cannot be moved, delete those that were."""
+    new_paths: list[Path] = []
+    try:
+        for file in files:
+            new_paths.append(file.rename(folder / file.name))
+    except OSError:
+        for path in new_paths:
+            path.unlink(missing_ok=True)
+        raise
 
 
 def _write_all(folder: Path, samples: Iterable[Mapping[str, Any]], prefix: str, shard_bytes: int) -> list[Path]:

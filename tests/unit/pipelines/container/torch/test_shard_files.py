@@ -50,6 +50,14 @@ def test_shards_have_each_sample_once_and_are_plain_tar_files(tmp_path):
     assert sorted(path.suffix for path in tmp_path.iterdir()) == [".json"] * len(paths) + [".tar"] * len(paths)
 
 
+def test_error_at_the_end_leaves_no_shard(tmp_path):
+    obstacle = tmp_path / "shard-000001.index.json"
+    obstacle.mkdir()
+    with pytest.raises(OSError, match="shard-000001"):
+        write_shards(tmp_path, SAMPLES, shard_bytes=20_000)
+    assert list(tmp_path.iterdir()) == [obstacle]
+
+
 def test_index_says_what_the_headers_say(tmp_path):
     for path in write_shards(tmp_path, SAMPLES, shard_bytes=20_000):
         index = read_index(path)
