@@ -35,7 +35,7 @@ RUN UV_PROJECT_ENVIRONMENT=/opt/drydock uv sync --frozen --no-install-project --
 FROM build AS build-training
 RUN UV_PROJECT_ENVIRONMENT=/opt/training uv sync --frozen --no-install-project --no-dev --extra training
 
-# The code, for all images but that of training jobs, in which the job brings its script.
+# The code for all images except `training`: a training job brings its own script.
 FROM base AS code
 COPY pyproject.toml uv.lock params.yaml dvc.yaml .dvcignore /opt/leeway/
 COPY models /opt/leeway/models

@@ -75,7 +75,7 @@ compose-up: compose-init ## build the images and start the team's stack
 	$(OF_COMMIT) docker compose up --build --detach
 	@docker compose ps
 
-compose-offline: compose-init ## the same where no image can be pulled, with stand-ins for the base images (docs/how-to/compose.md)
+compose-offline: compose-init ## start the team's stack where no image can be pulled, with stand-ins for the base images (docs/how-to/compose.md)
 	@$(READABLE)
 	tools/offline-images
 	$(OF_COMMIT) docker compose --file docker-compose.yaml --file docker/offline/compose.yaml up --build --detach

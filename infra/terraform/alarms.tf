@@ -33,7 +33,7 @@ resource "aws_cloudwatch_event_target" "jobs" {
   arn      = aws_sns_topic.news.arn
 }
 
-# DeployOperator makes and changes the alarms of endpoints, so the rule knows them by the beginning of their names.
+# DeployOperator creates and changes the alarms of endpoints, so the rule selects them by the prefix of their names.
 resource "aws_cloudwatch_event_rule" "endpoints" {
   name        = "${var.name}-endpoint-alarm"
   description = "An alarm of an endpoint is raised: docs/how-to/runbooks/endpoint-misbehaves.md"

@@ -1,5 +1,5 @@
 # Endpoints that DeployOperator made, for those who want them in Terraform's state: docs/how-to/aws-endpoints.md.
-# DeployOperator goes on to release versions: Terraform ignores what a release changes, and never deletes an endpoint.
+# DeployOperator still releases versions: Terraform ignores what a release changes, and never deletes an endpoint.
 locals {
   endpoint_alarms = merge([
     for endpoint, settings in var.endpoints : {
@@ -25,7 +25,7 @@ resource "aws_sagemaker_endpoint" "adopted" {
   }
 }
 
-# Their names begin with leeway-, so the rule in alarms.tf sends mail. A release is not rolled back by them.
+# The names of these alarms begin with leeway-, so the rule in alarms.tf sends mail. They do not roll back a release.
 resource "aws_cloudwatch_metric_alarm" "endpoint" {
   for_each            = local.endpoint_alarms
   alarm_name          = "leeway-${each.key}"

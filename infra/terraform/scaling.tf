@@ -1,6 +1,6 @@
 # The number of instances of endpoints that exist: docs/how-to/aws-endpoints.md. Terraform does not make endpoints.
 locals {
-  # Of an endpoint without instances, only asynchronous requests wait. Others would fail.
+  # Endpoints that may have no instance. They must be asynchronous: their requests wait, and other requests would fail.
   sleepers = { for name, endpoint in var.scaling : name => endpoint if endpoint.min == 0 }
 }
 

@@ -142,7 +142,7 @@ variable "scaling" {
 }
 
 variable "endpoints" {
-  description = "Endpoints that DeployOperator made and that Terraform is to know, by name; with alarms of your own: a metric of AWS/SageMaker, its statistic (Sum, Average, p99), and the bound in the metric's unit."
+  description = "Endpoints that DeployOperator created, by name, to add to Terraform's state; each with alarms of your own: a metric of AWS/SageMaker, its statistic (Sum, Average, p99), and the bound in the metric's unit."
   type = map(object({
     alarms = optional(map(object({
       metric    = string

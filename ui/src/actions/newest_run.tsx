@@ -1,4 +1,5 @@
-// The newest run of a DAG when a visitor opens a dialog. It is the state by which two requests for the same thing are found.
+// The newest run of a DAG when a visitor opens a dialog. The ID of a run that is started then contains
+// its date, so Airflow refuses a second request for the same thing.
 import { Text } from "@chakra-ui/react";
 import { useState } from "react";
 import { readNewestRun } from "../airflow/api";
@@ -10,11 +11,11 @@ import { RequestError } from "../request";
 export interface NewestRun {
   /** The run that was newest when the dialog was opened; null: there was none; undefined: it is not known. */
   run: DagRun | null | undefined;
-  /** Why it could not be read; empty if it could. */
+  /** Why the newest run could not be read; empty if it was read, or is being read. */
   problem: string;
-  /** Its part in the ID of a run that is started from the dialog. */
+  /** Text that names the newest run in the ID of a run that is started from the dialog. */
   idPart: string;
-  /** Read it. A dialog calls this when it is opened. */
+  /** Read the newest run. A dialog calls this when it is opened. */
   read: () => void;
 }
 

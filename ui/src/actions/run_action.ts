@@ -18,7 +18,7 @@ interface RunRequest {
   /** Returns the message for a run that exists already.
    * @param user name of the visitor who started it. */
   exists: (user: string) => string;
-  /** The newest run, if it is the state that the visitor saw. Nothing is started if there is a newer one now. */
+  /** The newest run of the DAG that the visitor saw. If it is given, nothing is started if there is a newer one now. */
   newest?: NewestRun;
 }
 
@@ -41,8 +41,8 @@ export function useRunAction(request: RunRequest): Action {
   }, refresh);
 }
 
-/** Return whether a request may have failed because another one was first. In the very same moment, both pass Airflow's
- * check, and its database refuses the second one: the status is then 500. */
+/** Return whether a request may have failed because a run with its ID exists already. If two requests arrive at the same
+ * moment, both pass Airflow's check, and its database refuses the second one: the status is then 500. */
 export const mayExist = (error: unknown): boolean =>
   error instanceof RequestError && (error.status === 409 || error.status >= 500);
 

@@ -9,10 +9,10 @@ export interface Permissions {
 
 const answers = new Map<string, Promise<Permissions>>();
 
-/** Ask the page's server which of Airflow's permissions the visitor has. Airflow 3.3 has no API that says it.
+/** Ask the page's server which of Airflow's permissions the visitor has. Airflow 3.3 has no API for this.
  *
- * Airflow checks them again when it gets the request. So if the question fails, the actions are shown: then the dialog of an
- * action shows why it was refused. */
+ * If this fails, the actions are shown, because Airflow checks the permissions again when an action is sent. If Airflow refuses
+ * the action, its dialog shows why. */
 async function askPermissions(path: string): Promise<Permissions> {
   try {
     return await requestJson<Permissions>(path);

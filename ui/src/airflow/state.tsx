@@ -24,7 +24,7 @@ const Context = createContext<AirflowState>(NOTHING);
 /** Return the state of Leeway's DAGs in Airflow. */
 export const useAirflow = (): AirflowState => useContext(Context);
 
-/** Return the function that says whether Airflow has a DAG; as long as nothing is known, it may have it. */
+/** Return the function that says whether Airflow has a DAG; while the DAGs are not known, it returns true. */
 export function useHasDag(): (dagId: string) => boolean {
   const { dags } = useAirflow();
   return (dagId) => dags.size === 0 || dags.has(dagId);

@@ -33,17 +33,17 @@ export function UseBars({ use }: { use: JobUse | null | undefined }) {
 interface UseBarProps {
   title: string;
   use: Use | null;
-  /** How many times 100 percent are all that the instance has. */
+  /** Percentage at full use, divided by 100: the number of vCPUs for the CPU, and 1 for other resources. */
   units: number;
-  /** Added to the words for the numbers. */
+  /** Text after the description of the values. */
   note: string;
-  /** Why it is not known. */
+  /** Why the use is not known: the end of the sentence that begins with the title. */
   unknown?: string;
   /** Whether a peak above 90 % is a problem. */
   warns?: boolean;
 }
 
-/** Draw the mean dark and the peak light. */
+/** Draw the use of one resource as a bar: the mean dark, the peak light. */
 function UseBar({ title, use, units, note, unknown = UNKNOWN, warns = false }: UseBarProps) {
   if (!use) {
     return (

@@ -11,7 +11,7 @@ export interface DocumentResponse<T> {
   document: T;
   /** When the lake was last checked for changes; null if it is not known. */
   watchedAt: Date | null;
-  /** Whether that was in the last minute, by the server's clock. */
+  /** Whether this check was in the last minute, by the server's clock. */
   isWatched: boolean;
 }
 

@@ -2,9 +2,9 @@
 import { Box } from "@chakra-ui/react";
 
 interface BarProps {
-  /** Drawn dark, 0 to 1. */
+  /** Part of the width that is dark, 0 to 1. */
   share: number;
-  /** Drawn light, at least `share`. More than 1 is drawn as 1. */
+  /** Part of the width that is dark or light, at least `share`. More than 1 is drawn as 1. */
   whole: number;
   color: string;
   /** The bar in words. */
