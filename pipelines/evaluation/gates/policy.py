@@ -135,8 +135,9 @@ class Policy(Section):
     """Smallest score with which a row is predicted positive. McNemar's test compares candidate and champion at this
     score. Only for binary models."""
     threshold_margin: Annotated[Share, Field(lt=1)] = 0.0
-    """Tolerated loss at the threshold, as a share of the rows. If 0, the candidate must be right on at least as many
-    rows. If above 0, the candidate may be right on fewer rows, but not by more than this share (non-inferiority)."""
+    """Tolerated loss at the threshold, as a share of the rows. If 0, the candidate must be right on significantly more
+    rows, or always give the same answer as the champion. If above 0, the candidate may be right on fewer rows: the whole
+    interval of its loss must be at most this share (non-inferiority)."""
     slices: Slices | None = None
     """Slices of the holdout; null: no check."""
     stability: Stability | None = Stability()
