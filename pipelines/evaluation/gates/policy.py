@@ -136,8 +136,8 @@ class Policy(Section):
     score. Only for binary models."""
     threshold_margin: Annotated[Share, Field(lt=1)] = 0.0
     """Tolerated loss at the threshold, as a share of the rows. If 0, the candidate must be right on significantly more
-    rows, or always give the same answer as the champion. If above 0, the candidate may be right on fewer rows: the whole
-    interval of its loss must be at most this share (non-inferiority)."""
+    rows, or always give the same answer as the champion. If above 0, the candidate may be right on fewer rows: the
+    whole interval of its loss must be at most this share (non-inferiority)."""
     slices: Slices | None = None
     """Slices of the holdout; null: no check."""
     stability: Stability | None = Stability()
