@@ -49,12 +49,12 @@ BAND_NOTE = (
     "the formulas themselves."
 )
 GRADIENT_BYTES = 2
-"""Bytes of a gradient on the network: 16-bit values."""
+"""Bytes that the network carries for the gradient of one parameter: a 16-bit value."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TimeRequest:
-    """The options of the command. `needs`: the first option has an effect only with one of the others."""
+    """The options. `needs`: the first has no effect without one of the others. `replaced_by`: only one may be given."""
 
     needs: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "network_gbit": ("instances",),
