@@ -1,7 +1,8 @@
 """Measure the peak memory of ingest, validate (with publication and quarantine) and sync at 0.1, 1 and 10 M rows a day.
 
-The rows and the 18 checks are those of the benchmarks `publish` and `validation`. Each step runs in its own process.
-No time is measured, so other processes on the machine do not change the result.
+The step `sync` ingests by cursor: it reads the new and changed rows of a source without partitions. The rows and the 18
+checks are those of the benchmarks `publish` and `validation`. Each step runs in its own process. No time is measured,
+so other processes on the machine do not change the result.
 """
 
 from __future__ import annotations

@@ -1,10 +1,12 @@
 """Measure the error of the planner's predictions, and how fast it falls, on simulated trainings and on a real ledger.
 
-Simulated: 200 trainings of three models on three families of instances in 50 worlds. In a world, real times differ from
-predictions by model and family (factor exp(normal(0.5, 0.4))) and by job (exp(normal(0, 0.1))); one job of 20 takes ten
-times as long. The prediction of each job is multiplied by a correction factor that was learned from the jobs before it.
+Simulated: in each of 50 worlds, 200 trainings of three models on three families of instances. In a world, real times
+differ from predictions by model and family (factor exp(normal(0.5, 0.4))) and by job (exp(normal(0, 0.1))); about one
+job of 20 takes ten times as long. The prediction of each job is multiplied by a correction factor that was learned from
+the jobs before it.
 
-Real: the trainings in the ledger of LEEWAY_HOME, if there are any, each predicted from earlier jobs of its model.
+Real: the trainings in the ledger of LEEWAY_HOME that have a prediction: the one in the ledger if the job was planned,
+or else one that is computed from earlier jobs of the model. They are corrected in the same way.
 The benchmark `backtest` does the same for its trainings of a year.
 """
 
@@ -71,7 +73,7 @@ def run() -> dict[str, Any]:
 
 
 def describe_ledger() -> dict[str, Any]:
-    """Return the accuracy of the ledger's predictions, and the seconds of each training; empty without trainings."""
+    """Return the accuracy of the predictions for the ledger's jobs, and the seconds of each; empty without any."""
     from pipelines.costs.ledger import Ledger
 
     observations = list_observations(Ledger.open().read_rows())

@@ -1,4 +1,4 @@
-"""Evaluate CloudWatch's alarms on one metric. moto only stores alarms, and never evaluates them."""
+"""Evaluate the alarms of CloudWatch that watch a single metric. moto only stores alarms, and never evaluates them."""
 
 import logging
 import threading

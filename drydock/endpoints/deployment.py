@@ -1,4 +1,4 @@
-"""Move the traffic of an endpoint from its old instances to new ones, step by step. An alarm causes a rollback."""
+"""Move the traffic of an endpoint from old instances to new ones, in one or more steps. An alarm causes a rollback."""
 
 import logging
 import threading

@@ -1,4 +1,4 @@
-"""Run a script-mode training script on this machine, in the folders that SageMaker gives a training job."""
+"""Run a script-mode training script on this machine, with folders and variables as SageMaker gives a training job."""
 
 from __future__ import annotations
 

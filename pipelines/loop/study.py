@@ -44,7 +44,8 @@ STRATEGIES: Sequence[tuple[str, str, Sequence[str]]] = (
         ("drift",),
     ),
 )
-"""Name and rule of each strategy, and the triggers that start its trainings."""
+"""Name and rule of each strategy, and the triggers that start its trainings. `make replay` starts the monthly ones by a
+backfill. The trigger `drift` includes the age of the model."""
 WEEK_DAYS = 7
 
 
@@ -272,7 +273,7 @@ def _sum_cost_by_run() -> dict[str, float]:
 def _build_timeline(
     registry: Registry, name: str, history: History, first: dt.date, last: dt.date
 ) -> list[TimelineEvent]:
-    """List the trainings that drift requested, the resets, and every change of the champion, by as_of."""
+    """List the events of trainings with the trigger `drift`, the resets, and the changes of the champion, by as_of."""
     timeline, day = [], first
     for event in history.events:
         day = event.as_of or day  # a reset has no as_of: it gets the as_of of the event before

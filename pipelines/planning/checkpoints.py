@@ -177,8 +177,8 @@ def estimate_interrupted_run(
     """Return the expected time of a training: `M * exp(R / M) * (exp((t + d) / M) - 1) * work / t`.
 
     Source: Daly 2006, the complete wall clock time, for interruptions at exponential times that can come during a save
-    and a restart, too. The tests compare it with a simulation. `work * d / t` of this time are saves, and the rest
-    is lost. The number of interruptions is this time / M.
+    and a restart, too. The tests compare it with a simulation. Of this time, `work` is the training itself,
+    `work * d / t` are completed saves, and the rest is lost. The number of interruptions is this time / M.
 
     A training that is shorter than the interval saves once, at its end. The formula assumes that an interruption comes
     without a warning: a script that saves at SIGTERM loses less.

@@ -10,8 +10,8 @@ from itertools import product
 from pipelines.errors import SpecError
 
 SAMPLES = 2000
-"""Number of samples of a band. With 2,000, the lower end is between the exact 4th and 6th percentiles, and the upper
-end between the 94th and the 96th."""
+"""Number of samples of a band. With 2,000, the probability is 96 % that the lower end is between the exact 4th and 6th
+percentiles. The same is true of the upper end, between the 94th and the 96th."""
 SHARES = (0.05, 0.5, 0.95)
 """Shares of the samples below the lower end, the median and the upper end."""
 MAX_RANGES = 12
@@ -27,7 +27,7 @@ class Range:
         high: largest value; equal to `low` if the number is known.
 
     Raises:
-        SpecError: a limit is not a number, or they are in the wrong order.
+        SpecError: a limit is not a finite number, or they are in the wrong order.
     """
 
     low: float
@@ -66,7 +66,7 @@ class Band:
 def estimate_band(
     compute: Callable[..., float], ranges: Mapping[str, Range], *, samples: int = SAMPLES, seed: int = 0
 ) -> Band:
-    """Return the band of a number, by seeded sampling and by interval arithmetic.
+    """Return the band of a number, by seeded sampling and from the ends of the ranges.
 
     `low`, `median` and `high` are quantiles of samples: each number of `ranges` is drawn independently, and each value
     between its limits is as likely as any other. `lowest` and `highest` are the extremes of all combinations of the

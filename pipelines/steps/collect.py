@@ -87,7 +87,7 @@ class CollectResult(Result):
 
 
 def run(spec: CollectSpec) -> CollectResult:
-    """Replace the partition's online scores by those in the captured requests.
+    """Replace the partition's online scores by those in the captured requests; if they have none, change nothing.
 
     Raises:
         SpecError: the dataset has no label, or partitions of another unit, or the first day is after the last. A

@@ -39,7 +39,7 @@ def read_members(archive: Path) -> Iterator[tuple[tarfile.TarInfo, HashingReader
 
     Raises:
         tarfile.TarError: the file is not a tar file.
-        _DamagedError: a member is neither a file nor a folder, or its path leads out of the home.
+        _DamagedError: a member is neither a file nor a folder, or its path may lead out of the home.
     """
     with tarfile.open(archive, "r:") as tar:
         for info in tar:

@@ -39,7 +39,10 @@ def run_pipelines(
 
 
 def read_pipelines_output(layout: Layout, stack: Stack, arguments: Sequence[str], timeout_s: float) -> str:
-    """Return the output of a command of `pipelines`; empty if the command fails. Nothing may depend on this text."""
+    """Return the output of a command of `pipelines`; empty if the command fails.
+
+    It is only for hints that a person reads: the caller must work without it, too.
+    """
     try:
         result = run_pipelines(layout, stack, arguments, timeout_s)
     except (OSError, subprocess.TimeoutExpired):

@@ -19,7 +19,10 @@ from drydock.resources import Owner
 
 
 class ServiceJobResponse(BatchResponse):
-    """Answers requests about queues for training jobs. Others are answered by moto."""
+    """Answers requests about queues for training jobs, and about all that belongs to them: see `OPERATIONS`.
+
+    moto answers the other requests.
+    """
 
     def call_action(self) -> TYPE_RESPONSE:
         """Answer one request."""
@@ -59,7 +62,10 @@ class ServiceJobResponse(BatchResponse):
             return SHARED_OPERATIONS[operation](batch, self._owner, request) if is_for_training else None
 
     def _is_about_training_queue(self, request: dict[str, Any]) -> bool:
-        """Return whether a request is about an existing queue for training jobs, or a resource of such queues."""
+        """Return whether a request is about an existing queue for training jobs.
+
+        For a request about tags, any resource of such queues counts, such as a service environment.
+        """
         if "resourceArn" in request:
             return has_resource(self._batch, self._owner, request)
         return self._batch.tables.queues.find(self._owner, request["jobQueue"]) is not None

@@ -99,7 +99,10 @@ def _select_framework_params(all_hyperparameters: Mapping[str, Any]) -> dict[str
 
 
 def _describe_instance_group(resource_config: Mapping[str, Any], is_mpi: bool) -> dict[str, Any]:
-    """Return the values about groups of instances. The toolkit names the group of the distribution for MPI only."""
+    """Return the values about groups of instances.
+
+    As in SageMaker's toolkit, `distribution_instance_groups` names the group only if the job uses MPI.
+    """
     (group,) = resource_config["instance_groups"]
     return {
         "current_instance_group": INSTANCE_GROUP,

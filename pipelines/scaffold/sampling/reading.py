@@ -20,7 +20,8 @@ def read_sample(request: Request, ask: AskFunction) -> Sample:
     """Read a sample of the request's source.
 
     Raises:
-        DataError: the source is not there, has too few rows, or two columns of one name. A retry cannot help.
+        DataError: the source is not there or has too few rows, two columns have one name, or a name has a line break
+            or a null character. A retry cannot help.
         SpecError: the source cannot be used, or an option is missing. A retry cannot help.
         ServiceError: the source does not answer. A retry can help.
     """
@@ -48,7 +49,7 @@ def _read(request: Request, source: str, ask: AskFunction) -> Sample:
 
 
 def _check_names(origin: str, names: Sequence[str]) -> None:
-    """Refuse names with characters that a file of code cannot have, and names that are the same in SQL.
+    """Refuse names with a line break or a null character, and names that are the same in SQL.
 
     Columns without a name pass: they are not read.
     """

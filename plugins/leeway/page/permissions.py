@@ -16,8 +16,8 @@ from fastapi import Query
 def select_readable_models(user: Any, models: Collection[str]) -> set[str]:
     """Select the models about which a user may read: those whose training runs the user may read in Airflow.
 
-    The teams of the DAGs are read in one query. As in Airflow, a DAG without a team belongs to everybody; so does the
-    DAG of a model that Airflow does not have.
+    The teams of the DAGs are read in one query. As in Airflow, a DAG without a team is not reserved for any team. A
+    DAG that Airflow does not have counts as one without a team.
 
     Args:
         user: the visitor, as Airflow's auth manager describes it.

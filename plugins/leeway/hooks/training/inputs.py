@@ -25,7 +25,9 @@ def build_inputs(
     channels: Mapping[str, str],
     sharded_channels: Collection[str] = (),
 ) -> dict[str, Any]:
-    """Build the `INPUT_MEMBERS` of a request. Equal inputs give equal models.
+    """Build the `INPUT_MEMBERS` of a request.
+
+    Equal inputs, on the same number of instances, give equal models: see `has_same_inputs`.
 
     Args:
         image: address of the training image.
