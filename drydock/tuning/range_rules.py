@@ -1,4 +1,4 @@
-"""Rules for ParameterRanges: names, numbers, and the scales that a range can have."""
+"""Check ParameterRanges: the names and the number of the ranges, their bounds, and their scales."""
 
 import math
 from collections.abc import Mapping

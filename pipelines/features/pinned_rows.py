@@ -1,8 +1,8 @@
 """Open the rows of a pinned window as Parquet files: from the lake, or from a packed folder, which `pack` writes.
 
 A machine without the lake, such as a processing job, uses a packed folder. It has snapshot.json (the window),
-columns.parquet (the names and types of the columns, without rows) and rows/NUMBER.parquet. Equal data gives equal files
-with equal names.
+columns.parquet (the names and types of the columns, without rows) and rows/NUMBER.parquet. The same pinned window
+gives equal files with equal names.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class PinnedRows:
 
 @contextmanager
 def open_from_lake(snapshot: Path) -> Iterator[PinnedRows]:
-    """Yield the window of a file, and the paths of its rows, which are valid until the `with` block ends.
+    """Yield the window in the file `snapshot`, and the paths of its rows, which are valid until the `with` block ends.
 
     The rows also include days before the window, if features of the window's first rows look up values of these days.
 

@@ -52,7 +52,7 @@ class IngestionRowSource(DatasetRowSource):
         try:
             source = dataset.open_source()
         except SpecError:  # the source is read by cursor, so it has no partitions
-            assert isinstance(partition, dt.date)  # `sync` has partitions by day only
+            assert isinstance(partition, dt.date)  # the step `sync` writes partitions by day only
             changed_rows = self._changed_rows.get(dataset.name) or self._read_all_changes(dataset)
             return stack.enter_context(
                 changes.merge_changes(Lake.open(), dataset, changed_rows, partition, has_partition=False)

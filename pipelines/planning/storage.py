@@ -46,7 +46,7 @@ def compute_data_wait_share(needed_gb_s: float, available_gb_s: float) -> float:
         available_gb_s: throughput of the storage.
 
     Raises:
-        SpecError: a number is not positive. A retry cannot help.
+        SpecError: a number is not positive, or is too large. A retry cannot help.
     """
     require_positive("needed_gb_s", needed_gb_s)
     require_positive("available_gb_s", available_gb_s, MAX_GB_S)
@@ -61,7 +61,7 @@ def estimate_download_s(data_gb: float, available_gb_s: float) -> float:
         available_gb_s: throughput of the storage.
 
     Raises:
-        SpecError: a number is not positive. A retry cannot help.
+        SpecError: a number is not positive, or is too large. A retry cannot help.
     """
     require_positive("data_gb", data_gb, MAX_DATA_GB)
     require_positive("available_gb_s", available_gb_s, MAX_GB_S)

@@ -50,7 +50,7 @@ class RouteHandlers:
         self._model, self._queue, self._pending_count = model, ScoringQueue(model), 0
 
     async def ping(self, _: HttpRequest) -> Response:
-        """Answer with the loaded version, and with the outcomes of all lookups since the start."""
+        """Answer with the version, its features of other rows, and the outcomes of all lookups since the start."""
         model = self._model
         features = {"features_of_other_rows": list(model.row_features.features_of_other_rows)}
         lookups = model.lookups.describe() if model.lookups else {}

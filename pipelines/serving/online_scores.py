@@ -149,8 +149,8 @@ class OnlineRows:
 
     def _list_values(self, request: CapturedRequest) -> Iterable[dict[str, Any] | None]:
         """Return key and features of each row; None for an invalid row."""
-        first_row = request.rows.rows[0].keys()
-        has_features = set(self._dataset.features) <= first_row <= set(self._input_names)
+        first_row_names = request.rows.rows[0].keys()
+        has_features = set(self._dataset.features) <= first_row_names <= set(self._input_names)
         if request.rows.kind == "raw" or not has_features:
             return self._raw_rows.list_values(request)
         return (self._convert(Table([row], request.rows.is_text)) for row in request.rows.rows)

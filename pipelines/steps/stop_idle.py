@@ -18,7 +18,10 @@ class StopIdleSpec(Spec):
 
 
 class StopIdleResult(Result):
-    """The endpoints that nobody called, in the same lists as those of `SweepIdleResult`."""
+    """The endpoints that nobody called, in the same lists as those of `SweepIdleResult`.
+
+    An endpoint that somebody else deleted meanwhile is in no list.
+    """
 
     idle: list[str]
     """Endpoints that nobody called and that were only listed."""
@@ -27,7 +30,8 @@ class StopIdleResult(Result):
     unknown: list[str]
     """Endpoints that may be in use: CloudWatch does not say whether somebody called them. They are never deleted."""
     used_again: list[str]
-    """Endpoints that were called or changed between the check and the deletion."""
+    """Endpoints that had been called or changed at a second check, just before the deletion, or whose use was not known
+    then. They are not deleted."""
     stopped: list[str]
     """Endpoints that this call deleted."""
 
@@ -36,6 +40,7 @@ def run(spec: StopIdleSpec) -> StopIdleResult:
     """List the idle endpoints, and delete those that Leeway created if `delete` is set.
 
     Each endpoint is checked again just before its deletion. If it was called or changed meanwhile, it is not deleted.
+    If `delete` is set, deletions that a killed process began are finished first.
 
     Raises:
         SpecError: no AWS region is configured. A retry cannot help.

@@ -55,6 +55,7 @@ def run(spec: TrainSpec) -> TrainResult:
     Raises:
         SpecError: the features were built from another dataset. A retry cannot help.
         DataError: the features do not exist, or cannot be read. A retry cannot help.
+        ConflictError: another process runs the same training. A retry can help.
         TrainingError: the script crashed; the message has its last lines. A retry cannot help.
         ServiceError: the script was stopped from outside. A retry can help, and resumes.
     """

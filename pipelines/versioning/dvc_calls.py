@@ -49,7 +49,8 @@ def run_repro(workspace: Workspace, stages: Sequence[str], *, force: bool = Fals
         The stages whose command ran.
 
     Raises:
-        InvalidError, RetryableError: a stage failed; its exit code, 2 or 75, says whether a retry can help.
+        InvalidError, RetryableError: DVC itself failed; or a stage failed, and its exit code, 2 or 75, says whether a
+            retry can help.
         LeewayError: a stage ended with another exit code: it has a bug.
     """
     options = ["--single-item", "--force"] if force else ["--pull"] if settings().dvc_remote else []
@@ -90,8 +91,8 @@ def run_step(workspace: Workspace, step: str, *arguments: str, **variables: str)
         variables: environment variables, in addition to those of this process.
 
     Raises:
-        InvalidError, RetryableError: the step failed; its exit code, 2 or 75, says whether a retry can help.
-        LeewayError: the step ended with another exit code: it has a bug.
+        InvalidError, RetryableError: the step failed. Exit code 2 or 75 says whether a retry can help. After a signal,
+            it can; after any other exit code, the text of the output decides.
     """
     paths = [str(workspace.folder), *filter(None, [os.environ.get("PYTHONPATH")])]
     variables = {"PYTHONPATH": os.pathsep.join(paths), **variables}
@@ -108,9 +109,8 @@ def _run_module(
     """Run `python -m MODULE ARGUMENTS` in the folder, pass its output on to stderr, and return the lines.
 
     Raises:
-        InvalidError, RetryableError: the module failed, or a stage that it ran; the exit code, 2 or 75, says whether a
-            retry can help.
-        LeewayError: the module ended with another exit code: it has a bug.
+        InvalidError, RetryableError: the module failed, or a stage that it ran: see `_explain_failure`.
+        LeewayError: a stage ended with an exit code other than 2 or 75: it has a bug.
     """
     with subprocess.Popen(
         [sys.executable, "-m", module, *arguments],
@@ -174,7 +174,11 @@ def _build_environment(workspace: Workspace) -> dict[str, str]:
 
 
 def _explain_failure(lines: Sequence[str], exit_code: int) -> LeewayError:
-    """Return the error for the exit code of DVC or of a step, with the error line of what failed, or the last lines."""
+    """Return the error for a failure of DVC or of a step. Its text is the error line of what failed, or the last lines.
+
+    The exit code of the stage, or exit code 2 or 75 of the step, decides the kind of the error. Without it, the text
+    does. After a signal, a retry can help.
+    """
     errors = [match[1] for line in lines if (match := ERROR_LINE.match(line))]
     stage_exit_codes = [int(match[1]) for line in lines if (match := EXIT_CODE_LINE.search(line))]
     text = errors[-1] if errors else " ".join(line.strip() for line in lines[-3:])
@@ -189,7 +193,7 @@ def _explain_failure(lines: Sequence[str], exit_code: int) -> LeewayError:
 
 
 def _explain_dvc_failure(text: str) -> LeewayError:
-    """Return the error for a failure of DVC itself, not of a stage."""
+    """Return the error, chosen by its text, for a failure of DVC itself, or of a step without exit code 2 or 75."""
     if any(no_space in text for no_space in NO_SPACE_TEXTS):
         return StorageError(text, "Free some space and run it again.")
     if "acquire lock" in text:

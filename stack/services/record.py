@@ -60,7 +60,7 @@ class Stack(BaseModel):
     services: dict[str, Process] = {}
     """The last process of each service, by the service's name."""
     restarts: dict[str, int] = {}
-    """How often the supervisor has restarted each service that ended by itself."""
+    """How often the supervisor has restarted each service, because it ended by itself or could not start."""
     failed_service: str | None = None
     """The service that ended or could not start, and is not started again. The supervisor then stops all others."""
     is_stopping: bool = False
@@ -78,7 +78,7 @@ class Stack(BaseModel):
 
     @property
     def drydock_url(self) -> str:
-        """The URL of drydock, for S3, SageMaker and CloudWatch Logs."""
+        """The URL of drydock, for all AWS services that it stands in for, such as S3 and SageMaker."""
         return f"http://127.0.0.1:{self.ports.drydock}"
 
     @property

@@ -80,6 +80,7 @@ def list_types_without_accelerator(name: str, region: str, use: str) -> list[Pri
 
 def _list_priced_types(name: str, region: str, use: str) -> list[tuple[PricedType, Instance]]:
     """Return the other types of a use whose size and price are known, each with the present type."""
+    # Training stands for all kinds of jobs.
     prices = list_prices(region, "Hosting" if use == "hosting" else "Training")
     instances = {instance.name: instance for instance in list_instances()}
     present, usd_h = instances.get(name), prices.get(name)

@@ -13,7 +13,8 @@ from typing import Any, Self
 from pipelines.settings import get_actor, settings
 
 PACKAGE_DIGEST = "package_digest"
-"""Key in the evidence of a verdict: SHA-256 of the judged package. Only files with this digest are loaded later."""
+"""Key in the evidence of a verdict: SHA-256 of the judged package (the version's files in MLflow). Later, only
+files with this digest are loaded."""
 ORIGIN = "origin"
 """Key in the evidence of a registration: what the version was made from; see `registry.lineage.ORIGIN_KEYS`."""
 CHECKS = "checks"
@@ -133,7 +134,7 @@ class State:
     """Versions that were champion before, oldest first, without `rolled_back_versions`."""
     rolled_back_versions: frozenset[str] = frozenset()
     """Versions that a rollback replaced as champion, and that were not champion again since. Earlier champions that the
-    rollback skipped are in this set, too."""
+    rollback skipped are in this set, too, although the rollback does not block them."""
     blocked_versions: Mapping[str, str] = field(default_factory=dict)
     """Maps each version that was retired or rolled back to the reason. It can be promoted only with `force`."""
     judgements: Mapping[str, Event] = field(default_factory=dict)

@@ -112,7 +112,10 @@ class UnmeteredPeriodFinder:
         return live is not None and (item.end is None or live[1].begin < item.end)
 
     def _set_end(self, period: UnmeteredPeriod) -> UnmeteredPeriod:
-        """Return the period with its end: from an event, else when the next fleet begins, else from CloudWatch."""
+        """Return the period with its end: from an event, else when the next fleet begins, else from CloudWatch.
+
+        If none of them gives an end, the period has no length.
+        """
         next_begins = [
             other.begin
             for live, other in self._live_periods.values()

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
 PREFIX = "/leeway"
-"""Beginning of the addresses of the documents and of the script."""
+"""Beginning of the addresses to which the page sends requests, and of the addresses of its script and its icon."""
 NAME = "Leeway"
 """Name of the page in the navigation. The script defines a global variable of this name."""
 Scope = MutableMapping[str, Any]

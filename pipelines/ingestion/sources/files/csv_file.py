@@ -17,7 +17,7 @@ from pipelines.ingestion.sources.files.text_stream import Utf8Stream
 from pipelines.ingestion.sources.layouts import Layout, check_columns, is_read_as_text
 
 BLOCK_BYTES = 1024 * 1024
-"""Number of bytes that are read and converted at a time. A row cannot be longer."""
+"""Number of bytes that are read and converted at a time. A longer row may be refused."""
 DELIMITERS = ",;\t|"
 """Delimiters that an error message may suggest."""
 VALUE_ERROR = re.compile(
@@ -137,7 +137,10 @@ def _translate_error(error: str, origin: str, names: list[str]) -> DataError:
 
 
 def _check_complete(stream: Utf8Stream, origin: str, layout: Layout) -> None:
-    """Refuse a file that ends in the middle of a value, for which pyarrow 25 raises no error."""
+    """Refuse a file that ends in the middle of a value, or without a newline if `layout.final_newline` demands one.
+
+    pyarrow 25 raises no error for such a file.
+    """
     tail = stream.tail.decode("utf-8", "replace")
     open_quote = rf'(?:^|[\r\n{re.escape(layout.delimiter)}])"(?:[^"]|"")*$'
     # The closing quote of a value that ends with the delimiter, such as "x,", looks like an opening quote. It is one

@@ -260,7 +260,7 @@ class FileSource:
         return Layout(columns, extra, self.delimiter, self.encoding, self.nulls, self.decimal_point, self.final_newline)
 
     def _find_partitions_with_rows(self) -> Iterator[Partition]:
-        """Yield the partitions in a file of many, some repeatedly. If `day` is declared, no other column is read."""
+        """Yield the partitions in a file of many, some repeatedly. If `columns` has `day`, no other column is read."""
         assert self.day
         types = {self.day: self.columns[self.day]} if self.day in self.columns else {}
         layout = self._build_layout(types, "ignore" if types else "take")
