@@ -31,12 +31,12 @@ class Settings:
         shutdown_grace_s: Seconds between SIGTERM and SIGKILL for running jobs when the server itself ends.
         invocation_timeout_s: Seconds within which the model of an endpoint must answer a request (SageMaker: 60).
         serverless_idle_s: Seconds without a request after which the process of a serverless variant is ended.
-        scaling_period_s: Seconds of a period in which a scaling policy of target tracking reads its metric (AWS: 60).
+        scaling_period_s: Seconds of a period of target tracking, for which a scaling policy reads its metric (AWS: 60).
         s3_url: URL of another server that has the S3 buckets; "" if this server has them.
         s3_retry_s: Seconds for which a failed request to S3 is retried, if its error may be temporary.
         gives_invented_answers: Whether moto invents answers for SageMaker operations that drydock refuses otherwise.
-        own_hosts: Host names of this server. localhost, the machine's name, IP addresses and AWS's domains are always
-            accepted.
+        own_hosts: More host names that the Host header of a request may have. localhost, the machine's name, IP
+            addresses and AWS's domains are always accepted.
     """
 
     data: Path

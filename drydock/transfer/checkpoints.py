@@ -124,11 +124,11 @@ class CheckpointSync:
     def upload_last_changes(self, was_killed: bool) -> None:
         """Upload what has changed since the last upload, after the end of the job. Idempotent.
 
-        The files are sent without a copy, since a full disk has no room for a copy.
+        The files are sent without a copy, since a full disk has no room for a copy. If a file is not sent because it is
+        incomplete or cannot be read, no object is deleted, so that S3 keeps the last complete copies.
 
         Args:
-            was_killed: Whether a signal ended the job. If so, a file that the job was writing is not sent. If there is
-                such a file, no object is deleted, so that S3 keeps the last complete copies.
+            was_killed: Whether a signal ended the job. If so, a file that the job was writing is not sent.
 
         Raises:
             ClientError: S3 failed. A retry can help: the next call uploads what is missing.

@@ -58,7 +58,8 @@ def find_ending(trials: Sequence[Trial], plan: TuningPlan, running_s: float) -> 
 def choose_final_ending(trials: Sequence[Trial], planned_ending: Ending | None) -> Ending:
     """Return how a tuning job ends whose training jobs have all ended.
 
-    If neither Stopped nor Failed was planned, it ends as Failed if it has trials and none of them has an objective.
+    A planned ending as Stopped or Failed is returned unchanged. Otherwise, the job is Failed if it has trials and none
+    of them has an objective, and Completed in all other cases.
 
     Args:
         trials: All trials.

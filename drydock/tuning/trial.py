@@ -56,7 +56,10 @@ class Trial:
 
     @property
     def objective(self) -> float | None:
-        """The objective of a trial that has ended: the last value. None if that is not finite, or the job failed."""
+        """The last value of the objective.
+
+        None if the training job has not ended, has failed or has logged no value, or if the value is not finite.
+        """
         if not self.has_ended or self.status is Status.FAILED or not self.series:
             return None
         return self.series[-1]
