@@ -55,7 +55,8 @@ class CheckpointSync:
 
     Several hosts may share one place in S3. A host deletes only objects that it has uploaded or downloaded itself and
     that no other host has overwritten since. A file that is being written is uploaded later, and S3 keeps its last
-    complete copy until then. A file that cannot be read, or whose name cannot be a key, is skipped with a warning.
+    complete copy until then. A file that cannot be read, or whose name cannot be a key, is skipped with a warning. If
+    S3 does not answer, the methods raise the errors that `ObjectStore` names, in place of ClientError.
 
     Args:
         folder: The job's checkpoint folder, or the folder of a processing output with S3UploadMode Continuous.

@@ -107,7 +107,8 @@ def list_models(models: Sequence[str] | None) -> Sequence[str]:
     """
     if names := models or params.list_model_names(settings().project):
         return names
-    raise SpecError("the project has no folder models/.", "Name the models, or create one: python -m pipelines new.")
+    hint = "Name the models, or create one: python -m pipelines new."
+    raise SpecError("the project has no models/NAME/params.yaml.", hint)
 
 
 def _print_table(summaries: Iterable[ModelSummary]) -> None:

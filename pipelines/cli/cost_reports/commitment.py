@@ -70,7 +70,7 @@ def format_commitment(commitment: Commitment, known_days: int, days: int) -> lis
     from pipelines.costs.charges import format_usd
 
     outcome, risk, backtest = commitment.outcome, commitment.outcome_if_use_falls, commitment.backtest
-    note = "" if known_days == days else f" (the ledgers have no more of the {days} days)"
+    note = "" if known_days == days else f" ({days} were requested; the ledgers have no more)"
     on_demand_text = format_usd(outcome.on_demand_usd)
     heading = f"Last {known_days} whole days{note}: {on_demand_text} for instances on demand; spot is not included."
     if not commitment.usd_h:
