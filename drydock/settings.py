@@ -26,8 +26,10 @@ class Settings:
         url: URL of this server; jobs get it as AWS_ENDPOINT_URL.
         cores: vCPUs that all running jobs together may have; other jobs wait in the phase Starting.
         memory_mib: Memory in MiB that all running jobs together may have.
-        stop_grace_s: Seconds between SIGTERM and SIGKILL when a job is stopped or reaches a limit (SageMaker: 120).
-        checkpoint_interval_s: Seconds between two uploads of a checkpoint folder to S3.
+        stop_grace_s: Seconds between SIGTERM and SIGKILL when a job is stopped, reaches a limit, or ends because one of
+            its hosts failed (SageMaker: 120).
+        checkpoint_interval_s: Seconds between two uploads to S3 of a checkpoint folder, or of an output with
+            S3UploadMode Continuous.
         shutdown_grace_s: Seconds between SIGTERM and SIGKILL for running jobs when the server itself ends.
         invocation_timeout_s: Seconds within which the model of an endpoint must answer a request (SageMaker: 60).
         serverless_idle_s: Seconds without a request after which the process of a serverless variant is ended.

@@ -15,7 +15,7 @@ INTERNAL_ERROR = "InternalServerError"
 
 
 class ObjectiveStatus(StrEnum):
-    """Whether the objective of a trial is known and used."""
+    """Whether the objective of a trial is known: yes, not before the trial ends, or never."""
 
     SUCCEEDED = "Succeeded"
     PENDING = "Pending"
@@ -41,7 +41,7 @@ class Trial:
 
     @property
     def status(self) -> Status:
-        """Status of the training job."""
+        """Status of the training job; InProgress if it does not exist yet."""
         return self.job.status if self.job else Status.IN_PROGRESS
 
     @property

@@ -76,7 +76,7 @@ COMMON_OPTIONS = {
 
 
 def main() -> None:
-    """Run the command line, and exit with the step's exit code."""
+    """Run the command line. After an error, exit with the error's exit code."""
     log_to_stderr()
     _stop_with_operator()
     _check_version(sys.argv[1:])

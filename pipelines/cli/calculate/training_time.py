@@ -44,9 +44,9 @@ from pipelines.planning.step_time import BACKWARD_SHARE, NETWORK_SHARE, PASSES, 
 from pipelines.planning.training_time import count_attention_flops, count_token_flops
 
 BAND_NOTE = (
-    f"A band has 90 % of {SAMPLES} samples with a fixed seed, in which each range is uniform and independent of the "
-    "others. Its extremes are the smallest and largest values at the ends of the ranges. Neither shows the error of "
-    "the formulas themselves."
+    f"A band contains 90 % of the results of {SAMPLES} samples with a fixed seed. A sample draws a value from each "
+    "range, uniformly and independently. The extremes are the smallest and largest results at the ends of the ranges. "
+    "Neither the band nor the extremes show the error of the formulas."
 )
 GRADIENT_BYTES = 2
 """Bytes of a gradient on the network: 16-bit values."""
