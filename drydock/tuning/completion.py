@@ -14,7 +14,7 @@ Here, a training job counts as a success if the newest value of its objective is
 SageMaker does not document what it does with a NaN, only that ObjectiveStatus is Failed if the objective "was not
 evaluated"."""
 MIN_IMPROVEMENT = 0.01
-"""A trial improves the best objective if it is better by this share of it: SageMaker's 1%."""
+"""A trial counts as an improvement if it is better than the best objective by more than this share: SageMaker's 1%."""
 NO_SUCCESS_ADVICE = "Please take a look at the training job failures to get more details."
 NO_OBJECTIVE_ADVICE = (
     "Please ensure that the custom algorithm is emitting the objective metric as defined by the regular expression "

@@ -15,7 +15,7 @@ INTERNAL_ERROR = "InternalServerError"
 
 
 class ObjectiveStatus(StrEnum):
-    """Whether the objective of a trial is known: yes, not before the trial ends, or never."""
+    """Whether the objective of a trial is known: yes, not yet (the trial has not ended), or never."""
 
     SUCCEEDED = "Succeeded"
     PENDING = "Pending"

@@ -140,8 +140,8 @@ def run_backtest(
     Args:
         name: name of the registered model.
         dataset: dataset of the model.
-        first: only months that begin on this day or later are scored, from the as_of of the first model that passed the
-            gate on. None: all months from that as_of on.
+        first: earliest day on which a month may begin; the as_of of the first model that passed the gate, if this is
+            later. None: this as_of.
         last: last day; None: the last published day.
         label_delay_days: number of days until a label is known, as in the step `snapshot`.
         drop: how much worse than on the holdout the primary metric must be before the strategy "on drift" trains

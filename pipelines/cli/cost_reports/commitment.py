@@ -82,8 +82,8 @@ def format_commitment(commitment: Commitment, known_days: int, days: int) -> lis
         heading,
         f"Best commitment: {commitment.usd_h:.4f} USD an hour at a discount of {commitment.discount:.0%}.",
         f"It would have saved {format_usd(outcome.saved_usd)} ({format_usd(commitment.saved_usd_year)} a year): "
-        f"{outcome.utilization or 0:.0%} of it would have been used, and {outcome.coverage or 0:.0%} of the cost "
-        "would have been covered.",
+        f"{outcome.utilization or 0:.0%} of the commitment would have been used, and {outcome.coverage or 0:.0%} of "
+        "the cost would have been covered.",
         f"Risk: if usage falls by {commitment.fall:.0%}, it {_describe_saving(risk.saved_usd)}. From a fall of "
         f"{commitment.break_even_fall or 0:.0%} on, it saves nothing, but must be paid to the end of its term.",
         f"Test: in the second half of these days, the best commitment of the first half "
