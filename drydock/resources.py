@@ -25,7 +25,7 @@ class Owner:
 
 @dataclass
 class StoredRequest:
-    """A resource of which only the tags change after its creation. All attributes are stored.
+    """A resource of which only the tags change after its creation. The attributes below are stored.
 
     Attributes:
         name: Name of the resource.
@@ -86,7 +86,7 @@ class Resources:
             db.execute(statement, (self._kind, owner.account_id, owner.region, name))
 
     def delete_all(self, owner: Owner) -> None:
-        """Delete all resources of an owner."""
+        """Delete all of an owner's resources of this kind. Idempotent."""
         statement = "DELETE FROM resources WHERE kind = ? AND account = ? AND region = ?"
         with self._store.transaction() as db:
             db.execute(statement, (self._kind, owner.account_id, owner.region))

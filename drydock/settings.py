@@ -26,17 +26,19 @@ class Settings:
         url: URL of this server; jobs get it as AWS_ENDPOINT_URL.
         cores: vCPUs that all running jobs together may have; other jobs wait in the phase Starting.
         memory_mib: Memory in MiB that all running jobs together may have.
-        stop_grace_s: Seconds between SIGTERM and SIGKILL when a job is stopped or reaches a limit (SageMaker: 120).
-        checkpoint_interval_s: Seconds between two uploads of a checkpoint folder to S3.
+        stop_grace_s: Seconds between SIGTERM and SIGKILL when a job is stopped, reaches a limit, or ends because one of
+            its hosts failed (SageMaker: 120).
+        checkpoint_interval_s: Seconds between two uploads to S3 of a checkpoint folder, or of an output with
+            S3UploadMode Continuous.
         shutdown_grace_s: Seconds between SIGTERM and SIGKILL for running jobs when the server itself ends.
         invocation_timeout_s: Seconds within which the model of an endpoint must answer a request (SageMaker: 60).
         serverless_idle_s: Seconds without a request after which the process of a serverless variant is ended.
-        scaling_period_s: Seconds of a period in which a scaling policy of target tracking reads its metric (AWS: 60).
+        scaling_period_s: Seconds of a period of target tracking, for which a scaling policy reads its metric (AWS: 60).
         s3_url: URL of another server that has the S3 buckets; "" if this server has them.
         s3_retry_s: Seconds for which a failed request to S3 is retried, if its error may be temporary.
         gives_invented_answers: Whether moto invents answers for SageMaker operations that drydock refuses otherwise.
-        own_hosts: Host names of this server. localhost, the machine's name, IP addresses and AWS's domains are always
-            accepted.
+        own_hosts: More host names that the Host header of a request may have. localhost, the machine's name, IP
+            addresses and AWS's domains are always accepted.
     """
 
     data: Path

@@ -49,7 +49,7 @@ class Store:
                 raise
 
     def query(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """Return the rows of a SELECT statement, with values for its placeholders."""
+        """Run a SELECT statement with values for its placeholders, and return its rows."""
         with self._lock:
             return self._db.execute(statement, values).fetchall()
 

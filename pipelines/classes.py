@@ -60,6 +60,10 @@ def select_scores(scores: Any, classes: Sequence[str]) -> np.ndarray[Any, Any]:
 
     A class that the model does not know has the probability 0.
 
+    Args:
+        scores: what a model returned: a number for each row; if there are classes, a frame with a column for each one.
+        classes: names of the classes; empty if the task is not multiclass.
+
     Raises:
         ValueError: there are classes, and the model returned no frame.
     """

@@ -55,7 +55,7 @@ class StoredS3(S3Backend):
     def get_object(self, *args: Any, **kwargs: Any) -> FakeKey | None:
         """Return a version of an object, and record in the transaction that the request may change it.
 
-        None if the version does not exist.
+        None if the version does not exist, or if it is a delete marker and `return_delete_marker` is not set.
         """
         key = super().get_object(*args, **kwargs)
         if isinstance(key, StoredKey):

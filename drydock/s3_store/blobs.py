@@ -13,7 +13,10 @@ _SUBFOLDERS = [f"{number:02x}" for number in range(256)]
 
 
 class BlobDamaged(DrydockError):
-    """A file is missing, or its bytes are not those that were written. A retry cannot help."""
+    """A file cannot be read (for example, it is missing), or its bytes are not those that were written.
+
+    A retry cannot help.
+    """
 
 
 @dataclass(frozen=True)
@@ -65,7 +68,7 @@ class BlobFolder:
         """Return the bytes of a blob, exactly as they were written.
 
         Raises:
-            BlobDamaged: The file is missing or has other bytes. A retry cannot help.
+            BlobDamaged: The file cannot be read, or has other bytes. A retry cannot help.
         """
         try:
             data = self._get_path(blob.name).read_bytes()

@@ -1,4 +1,4 @@
-"""S3 on another server: refuse requests for S3 to this server, so that no object is stored in the wrong place."""
+"""Refuse requests for S3 if another server has the buckets, so that no object is stored in the wrong place."""
 
 from collections.abc import Callable, Iterable
 from typing import Any

@@ -26,7 +26,8 @@ _UNSTORED_ATTRIBUTES = frozenset({
 class StorageFault(InternalServerError):
     """S3's response to an error of the server: HTTP status 500, which clients retry.
 
-    A retry can help, unless the object's file is damaged. moto's S3 has no such exception.
+    A retry can help, unless the object's file is damaged, or the request sets a value that cannot be stored. moto's S3
+    has no such exception.
     """
 
     def __init__(self, message: str) -> None:
@@ -69,7 +70,7 @@ class StoredKey(FakeKey):
 
     @classmethod
     def from_record(cls, state: dict[str, Any], blob: Blob, blobs: BlobFolder) -> "StoredKey":
-        """Create the version from its stored `state`. Set `row_id` and `record_hash` afterwards."""
+        """Create the version from its stored `state`. The caller must set `row_id` and `record_hash` afterwards."""
         key = object.__new__(cls)
         upload = state.pop("parts")
         key.__dict__.update({**_UNSTORED_DEFAULTS, **state})
@@ -90,7 +91,7 @@ class StoredKey(FakeKey):
         """The bytes, read from the file.
 
         Raises:
-            StorageFault: The file is missing or damaged. A retry cannot help.
+            StorageFault: The file cannot be read, or is damaged. A retry cannot help.
         """
         try:
             return self.blobs.read(self.blob)

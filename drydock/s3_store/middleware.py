@@ -56,7 +56,10 @@ class S3Middleware:
         return response
 
     def _store_changes(self, transaction: Transaction, method: str, status: str) -> StorageFault | None:
-        """Store the changes of a request, or undo them if moto refused it. Return an error response if this fails."""
+        """Store the changes of a request, or undo them if moto refused the request.
+
+        Return an error response if the changes cannot be stored, else None.
+        """
         if method in READ_METHODS and not transaction.earlier_versions:
             return None
         if status >= "4":

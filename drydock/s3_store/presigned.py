@@ -81,7 +81,7 @@ def check_request(environ: dict[str, Any], now: datetime) -> None:
         now: The current time, with a time zone.
 
     Raises:
-        InvalidPresignedRequest: The request has expired, is not valid yet, or its times are malformed.
+        InvalidPresignedRequest: The request has expired, is not valid yet, lacks a parameter, or has a malformed one.
     """
     pairs = parse_qsl(environ.get("QUERY_STRING", ""), keep_blank_values=True)
     query = {name.lower(): value for name, value in pairs}
@@ -101,7 +101,7 @@ def check_v4_query(query: Mapping[str, str], now: datetime) -> None:
         now: The current time, with a time zone.
 
     Raises:
-        InvalidPresignedRequest: The request has expired, is not valid yet, or its times are malformed.
+        InvalidPresignedRequest: The request has expired, is not valid yet, lacks a parameter, or has a malformed time.
     """
     # The service is the last but one part of KEY/DATE/REGION/SERVICE/aws4_request.
     if query.get("x-amz-credential", "").split("/")[-2:-1] not in ([], ["s3"]):
@@ -143,7 +143,7 @@ def check_policy(policy: str, now: datetime) -> None:
         now: The current time, with a time zone.
 
     Raises:
-        InvalidPresignedRequest: The policy has expired, or cannot be read.
+        InvalidPresignedRequest: The policy has expired, or has no valid expiration.
     """
     if not policy:
         return
@@ -160,7 +160,7 @@ def _parse_expires(text: str) -> int:
     """Return X-Amz-Expires in seconds.
 
     Raises:
-        InvalidPresignedRequest: It is not a number from 0 to a week.
+        InvalidPresignedRequest: The text is not an integer from 0 to `MAX_EXPIRES_S`.
     """
     try:
         expires_s = int(text)

@@ -58,8 +58,9 @@ def unpack(
         max_members: Maximum number of members.
 
     Raises:
-        ValueError: The archive is damaged or too large, or a member is a device or lies outside the folder: a retry
-            cannot help. Or the disk is full: a retry can help. What was unpacked until then stays.
+        ValueError: The archive is damaged or too large, or a member is a device, lies outside the folder or is a link
+            that leads out of it: a retry cannot help. Or the disk is full: a retry can help. What was unpacked until
+            then stays.
     """
     size = 0
     try:

@@ -46,7 +46,7 @@ def find_channel_problem(channel: Mapping[str, Any]) -> str:
     """Return what is wrong with an entry of InputDataConfig; "" if drydock can download it.
 
     Args:
-        channel: The entry; its shape is valid for the API.
+        channel: The entry, already checked against botocore's model.
     """
     source = channel["DataSource"].get("S3DataSource")
     if source is None:
@@ -100,11 +100,11 @@ def download_source(
         host_count: The number of the job's hosts.
 
     Returns:
-        The number of objects for all hosts together; 0 if there is nothing to read. If only this host's share is empty,
-        that is not an error: SageMaker documents that such a host runs, and is billed, without data.
+        The number of objects of the source, not only of this host's share; 0 if there is nothing to read. An empty
+        share is not an error: SageMaker documents that such a host runs, and is billed, without data.
 
     Raises:
-        ClientError: The bucket does not exist, or S3 failed. A retry can help.
+        ClientError: The bucket or the manifest does not exist, or S3 failed. A retry can help.
         ValueError: The manifest is invalid or lists an object that does not exist, or a key cannot be a file name. A
             retry cannot help.
         OSError: The disk is full or not writable. A retry can help.

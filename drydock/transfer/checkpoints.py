@@ -55,7 +55,8 @@ class CheckpointSync:
 
     Several hosts may share one place in S3. A host deletes only objects that it has uploaded or downloaded itself and
     that no other host has overwritten since. A file that is being written is uploaded later, and S3 keeps its last
-    complete copy until then. A file that cannot be read, or whose name cannot be a key, is skipped with a warning.
+    complete copy until then. A file that cannot be read, or whose name cannot be a key, is skipped with a warning. If
+    S3 does not answer, the methods raise the errors that `ObjectStore` names, in place of ClientError.
 
     Args:
         folder: The job's checkpoint folder, or the folder of a processing output with S3UploadMode Continuous.
@@ -124,11 +125,11 @@ class CheckpointSync:
     def upload_last_changes(self, was_killed: bool) -> None:
         """Upload what has changed since the last upload, after the end of the job. Idempotent.
 
-        The files are sent without a copy, since a full disk has no room for a copy.
+        The files are sent without a copy, since a full disk has no room for a copy. If a file is not sent because it is
+        incomplete or cannot be read, no object is deleted, so that S3 keeps the last complete copies.
 
         Args:
-            was_killed: Whether a signal ended the job. If so, a file that the job was writing is not sent. If there is
-                such a file, no object is deleted, so that S3 keeps the last complete copies.
+            was_killed: Whether a signal ended the job. If so, a file that the job was writing is not sent.
 
         Raises:
             ClientError: S3 failed. A retry can help: the next call uploads what is missing.

@@ -31,13 +31,13 @@ def get_shared_client(url: str, account_id: str, region: str) -> Any:
 
 
 def _read_credentials() -> dict[str, str | None]:
-    """Return this process's own credentials, for a server that checks them, or else dummy ones."""
+    """Return the credentials in this process's environment variables, for a server that checks them, or dummy ones."""
     credentials = {name: os.environ.get(name.upper()) for name in CREDENTIAL_NAMES}
     return credentials if credentials[CREDENTIAL_NAMES[0]] else dict.fromkeys(CREDENTIAL_NAMES[:2], "drydock")
 
 
 def _create_client(url: str, account_id: str, region: str) -> Any:
-    # A profile that AWS_PROFILE names may not exist, and creating the session would fail. So the variable is not read.
+    # AWS_PROFILE may name a profile that does not exist; then no session could be created. So it is not read.
     botocore_session = botocore.session.Session(session_vars={"profile": (None, None, None, None)})
     session = Session(**_read_credentials(), region_name=region, botocore_session=botocore_session)
     config = Config(

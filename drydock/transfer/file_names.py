@@ -30,7 +30,7 @@ def find_invalid_names(names: Iterable[str]) -> dict[str, str]:
     """Return the names that cannot be files below one folder, each with the reason.
 
     Args:
-        names: The file names of all objects, from `build_local_name`. A name that occurs twice is invalid.
+        names: The file names of all objects. A name that occurs twice is invalid.
     """
     paths = [(name, PurePosixPath(name)) for name in names]
     counts = Counter(path for _, path in paths)

@@ -45,7 +45,10 @@ def build_blocks(data: bytes, timestamp: int) -> list[LineBlock]:
 
 
 def read_lines(content: bytes) -> list[str]:
-    """Return the lines of a block. Bytes that are not UTF-8 are replaced. An empty line becomes a space."""
+    """Return the lines of a block, without carriage returns at their ends.
+
+    Bytes that are not UTF-8 are replaced by U+FFFD. An empty line becomes a space.
+    """
     # CloudWatch Logs has no empty events.
     text = zlib.decompress(content).decode(errors="replace")
     return [line.rstrip("\r") or " " for line in text.split("\n")]

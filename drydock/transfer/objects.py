@@ -45,7 +45,8 @@ class ObjectStore:
     """The S3 objects of one account, accessed over HTTP. Safe for several threads.
 
     Each method retries while S3 does not answer, or answers with status 429 or 5xx. After retry_s seconds it raises the
-    last error.
+    last error: botocore's ClientError, or if S3 did not answer, RetriesExceededError (boto3), HTTPClientError or
+    ConnectionError (botocore).
 
     Args:
         url: URL of the S3 server.
@@ -179,7 +180,7 @@ class ObjectStore:
     def upload_folder(self, folder: Path, uri: str) -> int:
         """Upload every file below a folder to an object below a URI. Return the number of files.
 
-        Links that lead out of the folder, links to folders, sockets, fifos and devices are left out.
+        Links that lead out of the folder or nowhere, links to folders, sockets, fifos and devices are left out.
 
         Raises:
             ClientError: The bucket does not exist, or S3 failed. A retry can help.

@@ -14,7 +14,7 @@ Here, a training job counts as a success if the newest value of its objective is
 SageMaker does not document what it does with a NaN, only that ObjectiveStatus is Failed if the objective "was not
 evaluated"."""
 MIN_IMPROVEMENT = 0.01
-"""A trial improves the best objective only if it is better by more than this share of it: SageMaker's 1%."""
+"""A trial counts as an improvement if it is better than the best objective by more than this share: SageMaker's 1%."""
 NO_SUCCESS_ADVICE = "Please take a look at the training job failures to get more details."
 NO_OBJECTIVE_ADVICE = (
     "Please ensure that the custom algorithm is emitting the objective metric as defined by the regular expression "
@@ -58,7 +58,8 @@ def find_ending(trials: Sequence[Trial], plan: TuningPlan, running_s: float) -> 
 def choose_final_ending(trials: Sequence[Trial], planned_ending: Ending | None) -> Ending:
     """Return how a tuning job ends whose training jobs have all ended.
 
-    If neither Stopped nor Failed was planned, it ends as Failed if it has trials and none of them has an objective.
+    A planned ending as Stopped or Failed is returned unchanged. Otherwise, the job is Failed if it has trials and none
+    of them has an objective, and Completed in all other cases.
 
     Args:
         trials: All trials.

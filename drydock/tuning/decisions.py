@@ -68,7 +68,7 @@ def find_stop_cause(
 
 
 def _find_retry(plan: TuningPlan, trials: Sequence[Trial]) -> Trial | None:
-    """Return a trial whose last attempt failed with an internal error, and that may have another one."""
+    """Return a trial whose last attempt failed with an internal error, and that may be repeated; None if none may."""
     last_attempts = {tuple(sorted(trial.record.values.items())): trial for trial in trials}
     for trial in last_attempts.values():
         if trial.has_internal_error and trial.record.attempt < plan.max_retries:

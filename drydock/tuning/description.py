@@ -100,7 +100,10 @@ def _count_statuses(trials: Sequence[Trial]) -> dict[str, int]:
 def _find_overall_best_trial(
     job: TuningJob, best_trial: Trial | None, best_summary: dict[str, Any] | None
 ) -> dict[str, Any] | None:
-    """Return the summary of the best trial of the tuning job and its parents; None if they may have different data."""
+    """Return the summary of the best trial of the tuning job and its parents.
+
+    None if the parents may have different data, or if no trial can be the best one.
+    """
     warm_start = job.record.request.get("WarmStartConfig", {})
     if warm_start.get("WarmStartType") != "IdenticalDataAndAlgorithm":
         return None

@@ -93,7 +93,10 @@ class TuningJob:
             self.save()
 
     def request_stop(self) -> Status:
-        """Stop the trials soon, and start no more. A job that has ended is not changed. Return the old status."""
+        """Stop the trials soon, and start no more. Return the status before this call.
+
+        A job that has ended or is already Stopping is not changed.
+        """
         with self._lock:
             status_before = self.status
             if status_before is Status.IN_PROGRESS:

@@ -55,7 +55,7 @@ class IntegerRange:
         return float(self.high - self.low + 1)
 
     def parse(self, text: str) -> int:
-        """Return the integer. Raises ValueError if it is not in the range."""
+        """Return the integer. Raises ValueError if the text is not an integer of the range."""
         value = int(text)
         if not self.low <= value <= self.high:
             raise ValueError(f"{self.name}: {text} is not in the range")
@@ -98,7 +98,7 @@ class ContinuousRange:
         return (1 - self.high, 1 - self.low) if self.scale == REVERSE_LOGARITHMIC else (self.low, self.high)
 
     def parse(self, text: str) -> float:
-        """Return the internal value. Raises ValueError if the number is not in the range."""
+        """Return the internal value. Raises ValueError if the text is not a number of the range."""
         value = float(text)
         if not self.low <= value <= self.high:
             raise ValueError(f"{self.name}: {text} is not in the range")

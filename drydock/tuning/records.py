@@ -17,7 +17,7 @@ class StopCause(StrEnum):
     MAX_RESOURCE = "max-resource"
     """The trial continued beyond Hyperband's MaxResource."""
     TUNING_ENDED = "tuning-ended"
-    """The tuning job was stopped, failed, or met a completion criterion."""
+    """The tuning job was stopped, failed, met a completion criterion or reached MaxRuntimeInSeconds."""
 
 
 @dataclass

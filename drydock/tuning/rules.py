@@ -46,7 +46,8 @@ def check_request(request: Mapping[str, Any]) -> None:
     _check_hyperparameter_names(plan)
     if "ResourceConfig" in plan.definition or "HyperParameterTuningResourceConfig" in plan.definition:
         _check_resources(plan.definition)
-    # Each trial must obey the rules of a training job. This one has a placeholder as its name, and no tuned values.
+    # Each trial must obey the rules of a training job. The trial checked here has a placeholder as its name, and no
+    # tuned values.
     training_rules.check_request(plan.build_trial_request("trial", values={}, tags=[]))
     _check_combinations(plan)
 

@@ -64,7 +64,7 @@ def propose(plan: TuningPlan, seed: int, number: int, observations: Sequence[Obs
         seed: Equal seeds give equal proposals after equal results.
         number: How many trials the tuning job has proposed before.
         observations: The trials so far, with those of the parent tuning jobs (warm start). The sampler ignores trials
-            with a value outside the ranges.
+            that lack a value, or have one outside the ranges.
     """
     if plan.strategy == "Grid":
         return _choose_combination(plan.ranges, number)

@@ -15,7 +15,7 @@ INTERNAL_ERROR = "InternalServerError"
 
 
 class ObjectiveStatus(StrEnum):
-    """Whether the objective of a trial is known and used."""
+    """Whether the objective of a trial is known: yes, not yet (the trial has not ended), or never."""
 
     SUCCEEDED = "Succeeded"
     PENDING = "Pending"
@@ -41,7 +41,7 @@ class Trial:
 
     @property
     def status(self) -> Status:
-        """Status of the training job."""
+        """Status of the training job; InProgress if it does not exist yet."""
         return self.job.status if self.job else Status.IN_PROGRESS
 
     @property
@@ -56,7 +56,10 @@ class Trial:
 
     @property
     def objective(self) -> float | None:
-        """The objective of a trial that has ended: the last value. None if that is not finite, or the job failed."""
+        """The last value of the objective.
+
+        None if the training job has not ended, has failed or has logged no value, or if the value is not finite.
+        """
         if not self.has_ended or self.status is Status.FAILED or not self.series:
             return None
         return self.series[-1]

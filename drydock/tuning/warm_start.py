@@ -17,8 +17,8 @@ def check_parents(request: Mapping[str, Any], parents: Sequence[TuningJob]) -> N
         parents: The tuning jobs that its WarmStartConfig names.
 
     Raises:
-        AWSValidationException: A parent has not ended, is named twice, or has another objective or other
-            hyperparameters. A retry can help only in the first case.
+        AWSValidationException: A parent has not ended, is named twice, or has another objective, or hyperparameters
+            with other names or types. A retry can help only in the first case.
     """
     plan = TuningPlan(request)
     if len({parent.name for parent in parents}) < len(parents):

@@ -72,7 +72,7 @@ class OutcomeSums(NamedTuple):
     """Sums of a metric's values by day."""
 
     days: Sequence[dt.date]
-    """Days with outcomes, in order."""
+    """Days with outcomes, in order; in a paired comparison, days with rows that both versions scored."""
     samples: Sequence[DailySums]
     """A sample for each version; or one sample, of paired differences (second version minus first)."""
     row_counts: Sequence[int]

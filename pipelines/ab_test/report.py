@@ -18,7 +18,7 @@ asymptotic, and fewer days do not show how days differ."""
 
 @dataclass(frozen=True)
 class Report:
-    """State of a test."""
+    """State of an A/B test."""
 
     model: str
     """Registered model."""

@@ -63,7 +63,10 @@ class PrimaryMetric:
         return None if is_positive.all() or not is_positive.any() else float(roc_auc_score(is_positive, values))
 
     def compute_drop(self, value: float, earlier_value: float) -> float:
-        """Return how much worse a value is than an earlier value, as `is_relative` says; below 0 if it is better."""
+        """Return how much worse a value is than an earlier value; below 0 if it is better.
+
+        If `is_relative` is true, the drop is divided by the earlier value, unless the earlier value is 0.
+        """
         drop = earlier_value - value if self.greater_is_better else value - earlier_value
         return drop / earlier_value if self.is_relative and earlier_value else drop
 

@@ -109,7 +109,7 @@ def _summarize(strategy: Strategy, backtest: Backtest) -> str:
 
 
 def _compare_with_no_retraining(strategy: Strategy, backtest: Backtest) -> Gain | None:
-    """Compare a strategy with never retraining; None for this strategy itself, or if there is only one month."""
+    """Compare a strategy with `NEVER_STRATEGY`; None if the strategy is this one, or if there is only one month."""
     (never_strategy,) = [candidate for candidate in backtest.strategies if candidate.name == NEVER_STRATEGY]
     if strategy is never_strategy:
         return None

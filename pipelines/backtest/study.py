@@ -37,7 +37,10 @@ NO_MODEL_HINT = "Backfill its training DAG first, as in docs/how-to/backfills.md
 
 @dataclass(frozen=True)
 class BackfilledModel:
-    """A model version that has an as_of and the primary metric on its holdout, as those that a backfill registers."""
+    """A model version with an as_of and with the primary metric on its holdout, such as one that a backfill registered.
+
+    Other trainings with an as_of can have registered it, too.
+    """
 
     version: str
     as_of: dt.date
@@ -137,7 +140,8 @@ def run_backtest(
     Args:
         name: name of the registered model.
         dataset: dataset of the model.
-        first: no month begins earlier, nor before the as_of of the first model that passed the gate. None: this as_of.
+        first: earliest day on which a month may begin; the as_of of the first model that passed the gate, if this is
+            later. None: this as_of.
         last: last day; None: the last published day.
         label_delay_days: number of days until a label is known, as in the step `snapshot`.
         drop: how much worse than on the holdout the primary metric must be before the strategy "on drift" trains
@@ -179,7 +183,7 @@ def _make_label_error(dataset: Dataset, metric: PrimaryMetric) -> DataError:
 
 
 def _list_months(lake: Lake, dataset: Dataset, name: str, first: dt.date, last: dt.date | None) -> list[Days]:
-    """List the published months that begin on `first` or later, each up to its last published day.
+    """List the published months that begin on `first` or later, each up to its last published day, at most `last`.
 
     Raises:
         DataError: no such month is published. A retry cannot help.
@@ -187,7 +191,7 @@ def _list_months(lake: Lake, dataset: Dataset, name: str, first: dt.date, last: 
     spans = list(_split_into_months(lake.count_rows_by_day(dataset.table), first, last))
     if not spans:
         raise DataError(
-            f"{dataset.table} has no day in a month that begins on {first} or later, which {name} could score.",
+            f"{dataset.table} has no day that {name} could score, in a month that begins on {first} or later.",
             "Publish the days after the as_of of the first version that passed the gate, or choose other days.",
         )
     return spans
@@ -242,7 +246,7 @@ def _find_newest_passed_model(models: Sequence[BackfilledModel], day: dt.date) -
 
 
 def _split_into_months(row_counts: Mapping[dt.date, int], first: dt.date, last: dt.date | None) -> Iterator[Days]:
-    """Yield the months that begin on `first` or later, each up to its last published day."""
+    """Yield the months that begin on `first` or later, each up to its last published day, at most `last`."""
     days = [day for day in row_counts if day.replace(day=1) >= first and (last is None or day <= last)]
     for month_start in sorted({day.replace(day=1) for day in days}):
         yield Days(month_start, max(day for day in days if day.replace(day=1) == month_start))

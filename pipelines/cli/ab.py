@@ -64,7 +64,7 @@ def plan_test(
         write_json({"metric": metric_name, "rows": rows, "rows_per_day": rows_per_day, "days": days})
         return
     write_line(
-        f"A difference of {effect:g} in {metric_name} is detected with {rows:,} rows with a probability of {power:g}."
+        f"With {rows:,} rows, a difference of {effect:g} in {metric_name} is detected with a probability of {power:g}."
     )
     write_line(f"These are the rows of about {days:,.1f} days, at {rows_per_day:,.0f} rows a day.")
     write_line(f"Run the report with --planned-rows {rows}.")
@@ -112,7 +112,11 @@ def report_test(
 
 
 def _find_versions(model: str, versions: str) -> tuple[str, str]:
-    """Return the numbers of the two versions that a text A,B names by their numbers or aliases."""
+    """Return the numbers of the two versions that a text A,B names by their numbers or aliases.
+
+    Raises:
+        SpecError: the text does not name two different versions. A retry cannot help.
+    """
     from pipelines.registry.versions import Registry
 
     selectors = [part.strip() for part in versions.split(",")]

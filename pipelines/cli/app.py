@@ -76,7 +76,7 @@ COMMON_OPTIONS = {
 
 
 def main() -> None:
-    """Run the command line, and exit with the step's exit code."""
+    """Run the command line. After an error, exit with the error's exit code."""
     log_to_stderr()
     _stop_with_operator()
     _check_version(sys.argv[1:])
@@ -170,7 +170,10 @@ def _build_command(step: str) -> Callable[..., None]:
 
 
 def _run_step(step: str, spec_file: str, out: str, options: dict[str, str]) -> None:
-    """Run the step and write its result; after an error, write an error report to `out`, and exit with its code."""
+    """Run the step and write its result. After an error, write an error report instead, and exit with the error's code.
+
+    If `out` is empty, the result goes to stdout, and no error report is written.
+    """
     try:
         fields = load_spec_class(step).model_fields
         option_values = {name: parse_value(name, value, fields[name]) for name, value in options.items()}
@@ -209,7 +212,7 @@ def _read_spec(spec_file: str) -> dict[str, Any]:
 def _exit_with_error(error: Exception, out: str) -> NoReturn:
     """Write the error to stderr on one line, and an error report to the file `out`; exit with the error's code.
 
-    Without `out`, no report is written. For a bug, the traceback comes before the line, to show which code is wrong.
+    Without `out`, no report is written. For a bug, or with LEEWAY_DEBUG, the traceback comes before the line.
     """
     leeway_error = translate_error(error)
     is_bug = leeway_error is not error and leeway_error.exit_code == BUG_EXIT_CODE
@@ -245,7 +248,7 @@ def _format_schema(step: str) -> str:
 
 
 def _check_version(arguments: Sequence[str]) -> None:
-    """End with an error if the operator that started this step has another version of Leeway, with other Specs."""
+    """End with an error if the operator that started this step has another version of Leeway: its Specs may differ."""
     operators_version = os.environ.pop("LEEWAY_OPERATORS_VERSION", __version__)
     if operators_version == __version__:
         return

@@ -24,7 +24,7 @@ from pipelines.planning.sizes import require_positive
 
 @dataclass(frozen=True, kw_only=True)
 class CheckpointsRequest:
-    """The options of the command. An option in `needs` has an effect only with one of the options after it."""
+    """The options of the command. `needs` maps an option to others: without any of these, it has no effect."""
 
     needs: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "write_gb_s": ("params",),
@@ -38,7 +38,7 @@ class CheckpointsRequest:
     optimizer: Annotated[str, typer.Option(help="With --params: sgd, momentum, adam or adam8bit.")] = "adam"
     rate: RateOption = ""
     month_share: MonthShareOption = ""
-    instances: Annotated[int, typer.Option(help="Number of instances. If one is interrupted, the job is.")] = 1
+    instances: Annotated[int, typer.Option(help="Number of instances. The job stops if one is interrupted.")] = 1
     work_h: Annotated[float, typer.Option(help="Hours of the training without interruptions.")] = 24
     restart_s: RestartOption = 300
 

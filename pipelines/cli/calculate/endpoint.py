@@ -27,7 +27,7 @@ DEFAULT_MEMORY_GB = 2.0
 
 @dataclass(frozen=True, kw_only=True)
 class EndpointRequest:
-    """The options of the command. An option in `needs` has an effect only with one of the options after it."""
+    """The options of the command. `needs` maps an option to others: without any of these, it has no effect."""
 
     needs: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "usd_per_h": ("requests_per_month",),
@@ -150,7 +150,10 @@ def _require_consistent_load(requests: float, requests_per_s: float) -> None:
 
 
 def _add_break_evens(report: Report, instances: int, traffic: pricing.Traffic, prices: pricing.Prices) -> None:
-    """Add the requests, bursts or jobs of a month from which real-time costs no more than each other mode."""
+    """Add the number of requests, bursts and jobs a month from which on real-time costs no more than the other modes.
+
+    A mode without a price, or whose starts cost nothing, has no such number.
+    """
     break_evens = {
         "requests": ("serverless", pricing.find_serverless_break_even(instances, traffic.service_s, prices)),
         "bursts": ("async", pricing.find_async_break_even(instances, traffic, prices)),

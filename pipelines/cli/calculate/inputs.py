@@ -89,7 +89,7 @@ def parse_limits(option: str, text: str) -> Range:
     """Parse a finite number, or a range LOW..HIGH of such numbers.
 
     Raises:
-        SpecError: the text is neither. A retry cannot help.
+        SpecError: the text is neither, or LOW is greater than HIGH. A retry cannot help.
     """
     low_text, separator, high_text = text.partition("..")
     try:

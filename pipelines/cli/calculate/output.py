@@ -57,7 +57,7 @@ class Report:
 
 
 def write_report(report: Report, *, as_json: bool) -> None:
-    """Write the figures, a line with formula and source of each, and the notes; or all of it as JSON."""
+    """Write the figures, a line for each formula with its source, and the notes; or all of it as JSON."""
     if as_json:
         write_json(
             {"figures": [_build_record(figure) for figure in report.figures], "notes": report.notes}, is_strict=True

@@ -44,9 +44,9 @@ from pipelines.planning.step_time import BACKWARD_SHARE, NETWORK_SHARE, PASSES, 
 from pipelines.planning.training_time import count_attention_flops, count_token_flops
 
 BAND_NOTE = (
-    f"A band has 90 % of {SAMPLES} samples with a fixed seed, in which each range is uniform and independent of the "
-    "others. Its extremes are the smallest and largest values at the ends of the ranges. Neither shows the error of "
-    "the formulas themselves."
+    f"A band contains 90 % of the results of {SAMPLES} samples with a fixed seed. A sample draws a value from each "
+    "range, uniformly and independently. The extremes are the smallest and largest results at the ends of the ranges. "
+    "Neither the band nor the extremes show the error of the formulas."
 )
 GRADIENT_BYTES = 2
 """Bytes of a gradient on the network: 16-bit values."""
@@ -54,7 +54,7 @@ GRADIENT_BYTES = 2
 
 @dataclass(frozen=True, kw_only=True)
 class TimeRequest:
-    """The options of the command. An option in `needs` has an effect only with one of the options after it."""
+    """The options of the command. `needs` maps an option to others: without any of these, it has no effect."""
 
     needs: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "network_gbit": ("instances",),

@@ -80,9 +80,11 @@ def _write_documents() -> None:
     """Write the documents of Leeway's page once, and copy them to S3 if LEEWAY_STATUS_COPY is set.
 
     Raises:
-        ServiceError: some documents could not be written, and a retry can help.
-        DataError: some documents could not be written, and a retry cannot help.
-        SpecError: AWS is not set up here. A retry cannot help.
+        ConflictError, ServiceError: a document could not be written, or the lake or S3 does not answer. A retry can
+            help.
+        DataError: a document could not be written, and a retry cannot help.
+        SpecError: AWS is not set up here, or the bucket does not exist. A retry cannot help.
+        InvalidError: AWS denies the request. A retry cannot help.
     """
     from pipelines.lake.cached import CachedLake
     from pipelines.status.writing import write_documents
@@ -107,7 +109,8 @@ def list_models(models: Sequence[str] | None) -> Sequence[str]:
     """
     if names := models or params.list_model_names(settings().project):
         return names
-    raise SpecError("the project has no folder models/.", "Name the models, or create one: python -m pipelines new.")
+    hint = "Name the models, or create one: python -m pipelines new."
+    raise SpecError("the project has no models/NAME/params.yaml.", hint)
 
 
 def _print_table(summaries: Iterable[ModelSummary]) -> None:

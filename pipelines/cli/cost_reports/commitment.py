@@ -70,7 +70,7 @@ def format_commitment(commitment: Commitment, known_days: int, days: int) -> lis
     from pipelines.costs.charges import format_usd
 
     outcome, risk, backtest = commitment.outcome, commitment.outcome_if_use_falls, commitment.backtest
-    note = "" if known_days == days else f" (the ledgers have no more of the {days} days)"
+    note = "" if known_days == days else f" ({days} were requested; the ledgers have no more)"
     on_demand_text = format_usd(outcome.on_demand_usd)
     heading = f"Last {known_days} whole days{note}: {on_demand_text} for instances on demand; spot is not included."
     if not commitment.usd_h:
@@ -82,8 +82,8 @@ def format_commitment(commitment: Commitment, known_days: int, days: int) -> lis
         heading,
         f"Best commitment: {commitment.usd_h:.4f} USD an hour at a discount of {commitment.discount:.0%}.",
         f"It would have saved {format_usd(outcome.saved_usd)} ({format_usd(commitment.saved_usd_year)} a year): "
-        f"{outcome.utilization or 0:.0%} of it would have been used, and {outcome.coverage or 0:.0%} of the cost "
-        "would have been covered.",
+        f"{outcome.utilization or 0:.0%} of the commitment would have been used, and {outcome.coverage or 0:.0%} of "
+        "the cost would have been covered.",
         f"Risk: if usage falls by {commitment.fall:.0%}, it {_describe_saving(risk.saved_usd)}. From a fall of "
         f"{commitment.break_even_fall or 0:.0%} on, it saves nothing, but must be paid to the end of its term.",
         f"Test: in the second half of these days, the best commitment of the first half "

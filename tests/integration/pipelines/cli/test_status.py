@@ -124,7 +124,7 @@ def test_command_prints_a_table_or_json_and_refuses_an_unknown_model(home: Any) 
     assert "flights" in output and "2 since " in output
     (status,) = json.loads(CliRunner().invoke(cli, ["status", "flights", "--json"], catch_exceptions=False).stdout)
     assert (status["model"], status["health"], status["champion"]) == ("flights", "ok", "2")
-    with pytest.raises(SpecError, match="the project has no folder models/"):
+    with pytest.raises(SpecError, match="the project has no models/NAME"):
         CliRunner().invoke(cli, ["status"], catch_exceptions=False)
 
 
