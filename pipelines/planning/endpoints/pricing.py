@@ -109,9 +109,9 @@ def compute_async_usd(instances: int, traffic: Traffic, prices: Prices) -> float
 
     The cost is `usd_per_h * (busy_h + bursts * instances * (start_s + idle_s) / 3600)`, with `busy_h` from
     `compute_busy_h`. In each burst, the endpoint scales to as many instances as a real-time endpoint needs. For each
-    instance, a start and the time until it ends are paid. This is an upper bound: an endpoint with fewer instances
-    costs less, and answers later. The cost is never more than that of all instances for the whole month, or of the busy
-    hours if they are more.
+    instance, its start and the idle time before it ends are paid. This is an upper bound: an endpoint with fewer
+    instances costs less, and answers later. The cost is never more than that of all instances for the whole month, or
+    of the busy hours if they are more.
 
     Raises:
         SpecError: the instances are not a positive number. A retry cannot help.
