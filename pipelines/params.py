@@ -107,6 +107,8 @@ def load_value(folder: Path, step: str, field: str, model: str = "") -> Any:
 def choose_dataset(sections: Mapping[str, Mapping[str, Any]], model: str, dataset: str = "") -> str:
     """Return the dataset of a model: the one in section `snapshot` of its parameters, or else `dataset`.
 
+    Empty if there is neither.
+
     Args:
         sections: parameters of the model, as `load` returns them.
         model: name of the model, for the error message.

@@ -1,8 +1,8 @@
-"""Decide whether drift may start a training now, and record the trainings that were started or held back.
+"""Decide whether a requested training may start, and record the trainings that were started or held back.
 
 The modules `guards`, `events` and `transitions` are pure: a decision depends on the request, the history and the policy
-only. The guards treat the `as_of` of the request as the present, so a replay of last year gives the decisions of last
-year. Only the check whether a training still runs uses wall-clock time. `journal` reads and writes the history, `facts`
+only. The guards compare the `as_of` of trainings, so they also work in a replay of past days. Wall-clock time decides
+only whether a training still runs, and which month's budget pays. `journal` reads and writes the history, `facts`
 collects what the guards need, `study` and `report` compare the loop with other strategies. Importing this package loads
 no large library.
 """

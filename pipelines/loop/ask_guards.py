@@ -54,8 +54,10 @@ def add_facts(
             if the budget allows it. None: `facts.explain_budget_refusal` with this lake.
 
     Raises:
-        SpecError: the parameters of the model are not valid. A retry cannot help.
-        DataError: the price of the budget's instance type is not known. A retry cannot help.
+        SpecError: the parameters of the model are not valid, or name an instance type that is retired. A retry cannot
+            help.
+        DataError: an instance type of the budget or of a running endpoint has no known price. A retry cannot help.
+        ServiceError: prices come from AWS, and AWS does not answer. A retry can help.
     """
     window = facts.load_training_window(request.model, dataset.name, request.as_of).compute_window()
     request = replace(request, data=facts.digest_training_data(lake, dataset, window))
@@ -82,8 +84,10 @@ def ask_guards(
         Maps each guard to its decision, the most serious guard first; None if the guard lets the training through.
 
     Raises:
-        SpecError: the parameters of the model are not valid. A retry cannot help.
-        DataError: the price of the budget's instance type is not known. A retry cannot help.
+        SpecError: the parameters of the model are not valid, or name an instance type that is retired. A retry cannot
+            help.
+        DataError: an instance type of the budget or of a running endpoint has no known price. A retry cannot help.
+        ServiceError: prices come from AWS, and AWS does not answer. A retry can help.
     """
     request = Request(
         model=question.model,

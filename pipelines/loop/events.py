@@ -15,7 +15,8 @@ from pipelines.settings import get_actor
 Trigger = Literal["drift", "schedule", "manual", "backfill"]
 """What requests a training. `drift`: the step `drift`, because of drift or because the last training is too old."""
 Outcome = Literal["passed", "not_passed", "failed"]
-"""How a training ended."""
+"""How a training ended. `not_passed`: its version did not pass the gate, or a person rejected the version. `failed`:
+the run ended before the gate judged a version."""
 
 
 class Kind(StrEnum):
@@ -60,7 +61,7 @@ class Event:
     data: str = ""
     """Digest of the data of the training's window."""
     outcome: str = ""
-    """Result of a training that ended: `passed`, `not_passed` or `failed`."""
+    """How the training ended: see `Outcome`; empty for other events."""
     version: str = ""
     """Version that the gate of an ended training judged; empty if no version was registered."""
 
@@ -93,9 +94,9 @@ class Training:
     at: dt.datetime
     """Wall-clock time at which the training was last started."""
     outcome: str = ""
-    """`passed`, `not_passed` or `failed`; empty while it runs."""
+    """How the training ended: see `Outcome`; empty until its end is recorded."""
     version: str = ""
-    """Version that the gate judged; two runs that trained the same model share one version."""
+    """Version that the gate judged; two runs that trained the same model share one version. Empty if there is none."""
 
     @property
     def is_counted_by_guards(self) -> bool:

@@ -59,7 +59,8 @@ def find_validation_failures(
     """Yield a text for each failure that must prevent a training, from the last validations of some days.
 
     Such a failure is a validated day that is not published, a failed critical expectation, or a failed expectation of
-    any severity on a drifted column or a column from which a drifted feature is built.
+    any severity on a drifted column or a column from which a drifted feature is built. A failed expectation of severity
+    `info` on several columns does not count.
 
     Args:
         lake: the lake.
@@ -114,8 +115,10 @@ def explain_budget_refusal(model: str, lake: Lake | None = None) -> str:
         lake: lake with the ledgers; None: the configured lake.
 
     Raises:
-        SpecError: the parameters of the model are not valid. A retry cannot help.
-        DataError: the price of the budget's instance type is not known. A retry cannot help.
+        SpecError: the parameters of the model are not valid, or name an instance type that is retired. A retry cannot
+            help.
+        DataError: an instance type of the budget or of a running endpoint has no known price. A retry cannot help.
+        ServiceError: prices come from AWS, and AWS does not answer. A retry can help.
     """
     training = load_planned_training(model)
     if training is None:

@@ -85,7 +85,7 @@ def check_breaker(request: Request, history: History, policy: Policy) -> HoldBac
 
 
 def check_same_data(request: Request, history: History, policy: Policy) -> HoldBack | None:
-    """Hold back if another training used the same data: it would give the same model."""
+    """Hold back if another training used the same data, even if it failed: the same data give the same model."""
     trainings = _list_other_trainings(request, history)
     match = next((training for training in trainings if request.data and training.data == request.data), None)
     return HoldBack("same_data", f"{match.run} trained on the same data, as of {match.as_of}") if match else None
@@ -110,7 +110,7 @@ def check_in_flight(request: Request, history: History, policy: Policy) -> HoldB
 
 
 def check_cooldown(request: Request, history: History, policy: Policy) -> HoldBack | None:
-    """Hold back if the as_of of another training is too close: drift can be measured only days after a training."""
+    """Hold back if the as_of of another training is too close: drift is measured over days after a training."""
     trainings = _list_other_trainings(request, history)
     near_dates = [
         training.as_of for training in trainings if _count_days_between(training, request) < policy.cooldown_days

@@ -37,5 +37,5 @@ class Policy(Parameters):
     may take."""
     quality_days: Days | None = None
     """Number of days before `as_of` whose validations must have passed. Empty: the days that the drift step compares
-    (`window_days` in section drift of params.yaml); a smaller number, except 0, has the same effect. 0: validations are
-    not examined."""
+    (`window_days` in section drift of params.yaml). A number from 1 to `window_days` has the same effect as empty.
+    0: validations are not examined."""

@@ -99,8 +99,8 @@ class TimelineEvent:
     """started, held_back or reset; for a training that ended, its outcome: passed, not_passed or failed; for a change
     of the champion: promoted, rolled_back or alias_moved (the alias was moved in MLflow, not by a command)."""
     text: str
-    """Reason of the event. If a guard held the training back, the name of the guard comes first: GUARD: REASON. For a
-    change of the champion, the old and the new champion."""
+    """Reason of the event; empty for a training that ended. If a guard held the training back, the name of the guard
+    comes first: GUARD: REASON. For a change of the champion, the old and the new champion."""
 
 
 @dataclass(frozen=True)
@@ -143,8 +143,9 @@ def run_study(name: str, dataset: Dataset, first: dt.date, last: dt.date | None)
         last: last day; None: the last published day.
 
     Raises:
-        DataError: no promoted version has the first day or an earlier day as its as_of, no day is published from the
-            first day on, or the metric cannot be computed for any week. A retry cannot help.
+        SpecError: the partitions of the dataset are months. A retry cannot help.
+        DataError: no promoted version has the first day or an earlier day as its as_of, no day from `first` to `last`
+            is published, or the metric cannot be computed for any week. A retry cannot help.
         ServiceError: MLflow does not answer. A retry can help.
     """
     refuse_monthly_partitions(dataset, "the study of the loop")
@@ -154,7 +155,7 @@ def run_study(name: str, dataset: Dataset, first: dt.date, last: dt.date | None)
         day for day in lake.count_rows_by_day(dataset.table) if day >= first and (last is None or day <= last)
     )
     if not days:
-        raise DataError(f"{dataset.table} has no day from {first} on.", "Publish days, or choose an earlier --from.")
+        raise DataError(f"{dataset.table} has no day from {first} to {last or 'now'}.", "Publish or choose other days.")
     strategies = list_strategies(registry, name, history, first, days[-1])
     snapshot_id = lake.pin_window(dataset.table, days[0], days[-1])
     versions = {served_version.version for strategy in strategies for served_version in strategy.serving_versions}

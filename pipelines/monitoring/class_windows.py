@@ -22,7 +22,10 @@ Performances = Mapping[MetricKey, Performance]
 
 
 def measure_class_days(days: Mapping[dt.date, Profile], policy: Policy) -> Performances:
-    """Measure the recall of each class over the days with labels; empty if the model is not multiclass."""
+    """Measure the recall of each class over the days with labels.
+
+    Return no metrics if no day has labels, or if the model is not multiclass.
+    """
     classes = _collect_classes([profile for profile in days.values() if profile.labelled_rows])
     return measure_classes(classes, policy.alpha) if classes else {}
 
@@ -30,7 +33,7 @@ def measure_class_days(days: Mapping[dt.date, Profile], policy: Policy) -> Perfo
 def estimate_class_days(days: Mapping[dt.date, Profile], policy: Policy) -> Performances:
     """Estimate the performance of the model and of each class from the scores of all days.
 
-    Return no estimates if the model is not multiclass.
+    Return no estimates if no row has scores of classes, or if the model is not multiclass.
     """
     classes = _collect_classes(list(days.values()))
     return estimate_classes(classes, policy.alpha) if classes else {}

@@ -26,7 +26,7 @@ def list_refused_days(lake: Lake, dataset: Dataset, days: Days) -> set[dt.date]:
 def select_complete_days(
     lake: Lake, dataset: Dataset, profiles: Mapping[dt.date, Profile], model_name: str, version: str
 ) -> dict[dt.date, Profile]:
-    """Select the days whose profile has all rows; if partitions are days, return all days.
+    """Select the days whose profile has all rows; if partitions are not hours, return all days.
 
     If partitions are hours, the version must have scored each hour that validation did not refuse, and the profile
     must count all rows that the version scored.

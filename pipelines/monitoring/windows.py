@@ -214,7 +214,7 @@ def _estimate_errors(days: ProfilesByDay, policy: Policy) -> dict[Measure, Perfo
 def _drop_effects_of_few_labels(
     findings: Sequence[Finding], labelled_days: ProfilesByDay, policy: Policy
 ) -> Sequence[Finding]:
-    """Remove the effects and p-values of findings from too few labels: these may be large by chance."""
+    """Remove the effects and p-values of findings from too few labels: such effects may be large by chance."""
     rows = sum(profile.labelled_rows for profile in labelled_days.values())
     if rows >= policy.min_rows:
         return findings
@@ -240,7 +240,7 @@ def _build_score_and_label_columns(
 ) -> Iterator[ComparedColumn]:
     """Build the columns of scores, predicted classes and labels.
 
-    Only the labels are compared with the training days: a model predicts its training rows too well.
+    Scores and predicted classes are compared with the holdout only: a model predicts its training rows too well.
     """
     yield _build_column("score", record.holdout, window, record.reference.score.edges, FULL_WEIGHT)
     if any(category.name == PREDICTED for category in record.reference.categories):

@@ -51,8 +51,11 @@ def materialize(
 ) -> RecordCounts:
     """Write the values of a lookup in a partition to the store, unless the store has newer ones. Idempotent.
 
+    A partition that is not published has no records, so nothing is written.
+
     Raises:
-        DataError: the partition is not published, or a key has several values in it. A retry cannot help.
+        DataError: the dataset has no published table, a key has several values in the partition, or the table has too
+            many commits. A retry cannot help.
         ServiceError: the store does not answer. Records that were written stay. A retry can help.
     """
     group, records = store.create_group(dataset, lookup), read_records(lake, dataset, lookup, partition)
@@ -81,7 +84,8 @@ def read_records(lake: Lake, dataset: Dataset, lookup: Lookup, partition: Partit
     """Return the records of a lookup in a partition, by identifier. A row without a complete key has no record.
 
     Raises:
-        DataError: a key has several values, or the table has too many commits. A retry cannot help.
+        DataError: the dataset has no published table, a key has several values in the partition, or the table has too
+            many commits. A retry cannot help.
     """
     sequence_number = None
     # The records are built again, if another process wrote the partition meanwhile: its last write has another number.
@@ -129,7 +133,12 @@ def _read_values(
 
 
 def list_newest_partitions(published_partitions: Sequence[Partition], lookup: Lookup) -> list[Partition]:
-    """List the published partitions that are at most `lookup.max_age` older than the newest one, newest first."""
+    """List the published partitions that are at most `lookup.max_age` older than the newest one, newest first.
+
+    Args:
+        published_partitions: at least one partition.
+        lookup: the lookup.
+    """
     newest_partition = max(published_partitions, key=get_begin)
     begin = get_begin(newest_partition) - lookup.max_age
     return sorted((item for item in published_partitions if get_begin(item) >= begin), key=get_begin, reverse=True)

@@ -66,7 +66,7 @@ PartitionT = TypeVar("PartitionT", bound=Partition)
 
 
 def parse_partition(text: str) -> Partition:
-    """Parse a key: YYYY-MM-DD, YYYY-MM-DDTHH or YYYY-MM.
+    """Parse a key: YYYY-MM-DDTHH, YYYY-MM, or a day as `datetime.date.fromisoformat` accepts it, such as YYYY-MM-DD.
 
     Raises:
         ValueError: the text has none of these forms, or there is no such day, hour or month.

@@ -78,7 +78,7 @@ class Decision:
     """Expected mean price of a run that starts now, US dollars an hour; None if it was not predicted: the latest start
     is reached, or the history is too short."""
     best_at: dt.datetime | None
-    """Beginning of the hour that is expected to be best, UTC; None if it is the present hour, or not known."""
+    """Beginning of the hour for which the run waits, UTC; None if the run starts now."""
 
 
 def compute_latest_start(deadline: dt.datetime, duration_s: float) -> dt.datetime:
@@ -89,9 +89,11 @@ def compute_latest_start(deadline: dt.datetime, duration_s: float) -> dt.datetim
 def decide_start(prices: HourlyPrices, run: PlannedRun, now: dt.datetime) -> Decision:
     """Decide whether a run starts now, or waits for a later hour.
 
-    The run starts now if no hour until the latest start is expected to be better by `MIN_SAVING`, or if the history is
-    too short for a prediction. The next decision, with newer prices, may differ (certainty-equivalent control:
-    Bertsekas 2017, Dynamic Programming and Optimal Control, section 6.2). `WeeklyPricePattern` predicts the prices.
+    The run starts now if the latest start is reached, if no hour until the latest start is expected to be better by
+    `MIN_SAVING`, or if the history is too short for a prediction.
+
+    The next decision, with newer prices, may differ (certainty-equivalent control: Bertsekas 2017, Dynamic Programming
+    and Optimal Control, section 6.2). `WeeklyPricePattern` predicts the prices.
 
     Args:
         prices: prices until now.

@@ -129,7 +129,7 @@ def compute_young_interval_s(save_s: float, mean_time_s: float) -> float:
         mean_time_s: mean time between interruptions, seconds.
 
     Raises:
-        SpecError: a number is not positive, or there is more than one interruption for each save.
+        SpecError: a number is not positive, or `save_s` is not less than `mean_time_s`. A retry cannot help.
     """
     _check_times(save_s, mean_time_s)
     return math.sqrt(2 * save_s * mean_time_s)
@@ -146,7 +146,7 @@ def compute_daly_interval_s(save_s: float, mean_time_s: float) -> float:
         mean_time_s: mean time between interruptions, seconds.
 
     Raises:
-        SpecError: a number is not positive, or there is more than one interruption for each save.
+        SpecError: a number is not positive, or `save_s` is not less than `mean_time_s`. A retry cannot help.
     """
     _check_times(save_s, mean_time_s)
     ratio = save_s / (2 * mean_time_s)

@@ -27,7 +27,7 @@ class Range:
         high: largest value; equal to `low` if the number is known.
 
     Raises:
-        SpecError: a limit is not a finite number, or they are in the wrong order.
+        SpecError: a limit is infinite or not a number, or the limits are in the wrong order.
     """
 
     low: float
@@ -78,7 +78,7 @@ def estimate_band(
     Args:
         compute: function that gets the numbers as keyword arguments, by their names.
         ranges: maps the name of each number to its limits.
-        samples: number of samples.
+        samples: number of samples, at least 1.
         seed: seed of the samples.
 
     Raises:

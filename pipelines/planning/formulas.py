@@ -61,7 +61,7 @@ FORMULAS = {
     "efficiency": Formula("computation / step", "definition"),
     "needed_bandwidth": Formula(
         "passes x (n - 1) / n x bytes / (computation x (overlap + 1 / efficiency - 1))",
-        "the step, solved for it",
+        "the formula of the step, solved for the bandwidth",
     ),
     "work": Formula("steps x step", "definition"),
     "checkpoint": Formula("parameters x (weight + fp32 copy + states)", "ZeRO, section 3.1, without the gradients"),

@@ -42,7 +42,8 @@ def find_size(model: str) -> DecoderSize:
         model: name of a known model, or path of a config.json.
 
     Raises:
-        SpecError: the model is neither known nor a readable config.json of such a decoder. A retry cannot help.
+        SpecError: the model is neither known nor a readable config.json of a decoder that `parse_config` accepts. A
+            retry cannot help.
     """
     if model in MODELS:
         return MODELS[model]

@@ -1,7 +1,7 @@
 """Measure the drift of a window against the reference, and decide whether there is an alarm.
 
-All functions are pure: they take arrays of counts. Importing the package loads only what a decision needs. The modules
-that measure, such as `columns` and `performance`, load numpy and scipy.
+All functions are pure: they take counts or findings. Importing the package loads only what a decision needs. The
+modules that measure, such as `columns` and `performance`, load numpy and scipy.
 """
 
 from __future__ import annotations

@@ -66,8 +66,8 @@ def estimate_classes(classes: Sequence[ClassDays], alpha: float) -> dict[MetricK
     The standard errors are those of the metrics that will be measured once the labels are known. `Performance.days`,
     with which `compare_metric` compares two estimates, depends on the estimates alone.
 
-    A metric of a class with fewer than `MIN_ROWS` rows is left out. The macro AUC is left out if any class, or all
-    other classes together, have fewer.
+    A metric of a class with fewer than `MIN_ROWS` rows is left out. The accuracy is left out if all classes together
+    have fewer rows; the macro AUC, if any class or all other classes together have fewer.
     """
     hits, predicted_rows, squares = (
         np.sum([getattr(class_days, name) for class_days in classes], axis=0)

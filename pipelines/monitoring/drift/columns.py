@@ -110,7 +110,7 @@ def _measure_ordered_bins(column: ComparedColumn, reference: Counts, window: Cou
     yield Finding(column.name, "ks", distance, p_value, column.weight)
     if column.edges is not None and len(column.edges):
         effect = distances.compute_wasserstein(reference.total, window.total, column.edges)
-        note = "" if effect is not None else "the reference has only one value"
+        note = "" if effect is not None else "all values of the reference are in one bin"
         yield Finding(column.name, "wasserstein", effect, p_value=None, weight=column.weight, note=note)
 
 

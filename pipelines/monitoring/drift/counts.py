@@ -32,7 +32,7 @@ class Counts:
     - label: 0, 1
     """
     missing: Array | float = 0.0
-    """Number of rows without a value: shape (days,), or one number without days."""
+    """Number of rows without a value: shape (days,), or one number without days; 0 stands for no such rows."""
     weekdays: Array | tuple[()] = ()
     """Shape (days,), 0 to 6; empty: weekdays are not used."""
 
@@ -65,7 +65,10 @@ class Counts:
 
     @property
     def strata(self) -> Array:
-        """The group of each day: its weekday, or `ANY_DAY` if weekdays are not used. Days of a group are compared."""
+        """The group of each day: its weekday, or `ANY_DAY` if weekdays are not used.
+
+        A day is compared with the other days of its group.
+        """
         return np.asarray(self.weekdays) if len(self.weekdays) else np.full(len(self.bins), ANY_DAY)
 
 
@@ -86,7 +89,7 @@ class ComparedColumn:
     edges: Array | None = None
     """Edges of the bins of a numeric column, increasing; one fewer than bins. The first bin is below the first edge."""
     weight: float = 1.0
-    """Importance of the column: those of all features add up to 1; a score or a label has 1."""
+    """Importance of the column. The importances of all features add up to 1; that of a score or a label is 1."""
 
     def __post_init__(self) -> None:
         """Check that the bins fit each other and the edges."""

@@ -1,7 +1,7 @@
 """Compute distances between the counts of two sides: the reference and a window.
 
-The last axis of each array is that of the bins. The functions that return an array broadcast over the other axes. If
-one side has no rows, the distance is 0.
+The last axis of each array is that of the bins. The functions that return distances or shares as an array broadcast
+over the other axes. If one side has no rows, the distance is 0.
 """
 
 from __future__ import annotations
@@ -112,7 +112,8 @@ def pool_bins(reference: Array, window: Array, is_ordered: bool) -> Array:
     """Assign each bin to a group, so that each group expects at least `MIN_EXPECTED_ROWS` rows on the smaller side.
 
     Ordered bins are pooled with their neighbours, beginning at the left; categories are pooled by their rows, rarest
-    first. Bins at the end that do not suffice for a group of their own join the last group.
+    first. Bins at the end that do not suffice for a group of their own join the last group. If all bins together do not
+    suffice for one group, they are still one group.
 
     Returns:
         The number of the group of each bin, shape (bins,).

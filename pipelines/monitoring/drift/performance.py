@@ -94,11 +94,12 @@ class Performance(Estimate):
 def measure_performance(
     counts: Array, scores: Array, alpha: float, metrics: Mapping[Measure, Metric] = METRICS
 ) -> dict[Measure, Performance]:
-    """Measure each metric with its interval. Empty if all labels are the same.
+    """Measure each metric with its interval. Empty if there are no rows, or if all labels are the same.
 
     The standard error is computed from the variance between days, because the rows of a day are not independent, and a
     day is correlated with the day before (`day_values`). The value of a day is its pseudo-value of the jackknife (Efron
-    & Stein 1981). If there are no days, or all rows of one label are in one day, rows are treated as independent.
+    & Stein 1981). If there are no days, rows are treated as independent; for the AUC, also if all rows of one label are
+    in one day.
 
     Args:
         counts: shape (days, bins, 2), oldest day first, or (bins, 2).

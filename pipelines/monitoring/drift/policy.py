@@ -29,7 +29,7 @@ BOUNDS: dict[BoundedMeasure, float] = {
 }
 """Default of `Policy.bounds`."""
 CAN_EXCEED_1 = ("psi", "log_loss", "mae", "estimated_mae", "estimated_rmse")
-"""Measures that may exceed 1; all others are shares or differences of shares."""
+"""Measures whose effect may exceed 1. The effects of all other measures with a bound are at most 1."""
 
 
 class Policy(Parameters):
@@ -48,7 +48,8 @@ class Policy(Parameters):
     """Number of the newest windows among which `at_least` must be over a bound. Windows with fewer than `min_rows` rows
     are not counted."""
     end_below: Annotated[float, Field(gt=0, le=1)] = 0.5
-    """Share of the bound: the alarm of a column ends when its effect is below this share (hysteresis)."""
+    """Share of the bound: the alarm of a column ends when all its effects are below this share of their bounds
+    (hysteresis)."""
     min_rows: Count = 1_000
     """Smallest number of rows of a window with which a decision is made, and of labelled rows with which a measured
     loss of performance can cause an alarm."""

@@ -23,7 +23,7 @@ def measure_errors(rows: Array, absolute_sums: Array, squared_sums: Array, alpha
         rows: rows with score and label of each day, oldest day first; shape (days,), each 1 or more.
         absolute_sums: sum of the absolute errors of each day; shape (days,).
         squared_sums: sum of the squared errors of each day; shape (days,).
-        alpha: error probability at each end of the interval, such as 0.025 for a 95 % interval.
+        alpha: probability beyond each end of the interval, such as 0.025 for a 95 % interval.
     """
     total, days = float(rows.sum()), len(rows)
     if total < 2:
@@ -46,7 +46,7 @@ def estimate_errors(rows: Array, losses: Array, alpha: float) -> dict[Measure, P
         rows: rows with a score of each day, oldest day first; shape (days,), each 1 or more.
         losses: for each day, the sums of the estimated absolute errors, of the estimated squared errors, and of the
             squares of both; shape (days, 4).
-        alpha: error probability at each end of the interval, such as 0.025 for a 95 % interval.
+        alpha: probability beyond each end of the interval, such as 0.025 for a 95 % interval.
 
     Returns:
         The estimates. The standard error of `estimated_mae` is that of the mean absolute error that will be measured

@@ -152,12 +152,13 @@ def fit_reference(
     Args:
         path: Parquet file of the features that the model was trained on.
         kinds: maps each feature to its kind, 'number' or 'category'.
-        label: `Reference.label`.
+        label: column of the label: see `Reference.label`.
         policy: how many bins there are.
         task: what the model predicts. In a regression, label and score have the same bins, derived from the labels.
 
     Raises:
-        DataError: a feature is not in the file, or has a type that its kind does not allow. A retry cannot help.
+        DataError: the file does not exist or is damaged, lacks a feature, or has a feature with a type that its kind
+            does not allow. A retry cannot help.
     """
     with explain_damage(path, "Run `preprocess` again; it writes this file."):
         schema = pq.read_schema(path)
@@ -237,7 +238,10 @@ def _fit_category(name: str, family: Family, values: pa.ChunkedArray, max_values
 
 
 def convert_to_utc(values: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Convert timestamps to UTC: DuckDB and Spark write them in UTC, but Arrow writes them in their own time zone."""
+    """Convert timestamps with a time zone to UTC; return other values unchanged.
+
+    DuckDB and Spark write such timestamps in UTC, but Arrow writes them in their own time zone.
+    """
     has_zone = pa.types.is_timestamp(values.type) and values.type.tz
     return values.cast(pa.timestamp(values.type.unit, "UTC")) if has_zone else values
 
@@ -245,7 +249,7 @@ def convert_to_utc(values: pa.ChunkedArray) -> pa.ChunkedArray:
 def compute_edges(values: np.ndarray[Any, Any], bins: int) -> tuple[float, ...]:
     """Compute edges of bins with nearly equal shares of the values.
 
-    Each edge is an observed value. A value with a large share has a bin of its own.
+    Each edge is an observed value; without values, there are no edges. A value with a large share has a bin of its own.
 
     Args:
         values: finite numbers, in any order.

@@ -1,4 +1,4 @@
-"""Store profiles in the lake's table `profiles`. A row is one column of the profile of a partition and model version.
+"""Store profiles in the lake's table `profiles`. A row is one column of the profile of a day and model version.
 
 The table is partitioned by month, so that a year of profiles is read from a dozen files. A table that an earlier
 version of Leeway created also has a column `sketch`, which is not used: it is not read, and is null in new rows.
@@ -37,7 +37,7 @@ SCHEMA = pa.schema(
 
 
 class Profiles:
-    """The table of profiles, with one profile for each partition and model version."""
+    """The table of profiles, with one profile for each day and model version."""
 
     def __init__(self, months: MonthTable) -> None:
         self._months = months

@@ -32,6 +32,8 @@ def compute_batch_s(batch: int, fixed_s: float, request_s: float) -> float:
 def find_largest_batch(latency_s: float, fixed_s: float, request_s: float) -> int:
     """Return the largest batch that answers requests in `latency_s`: `(latency_s / 2 - fixed_s) / request_s`.
 
+    The result is rounded down.
+
     A request that comes just after a batch began waits for this batch, and is answered with the next one. So it takes
     at most the time of two batches, as long as no more requests come than fit into the batches.
 

@@ -109,9 +109,9 @@ def compute_async_usd(instances: int, traffic: Traffic, prices: Prices) -> float
 
     The cost is `usd_per_h * (busy_h + bursts * instances * (start_s + idle_s) / 3600)`, with `busy_h` from
     `compute_busy_h`. In each burst, the endpoint scales to as many instances as a real-time endpoint needs. For each
-    instance, a start and the time until it ends are paid. This is an upper bound: an endpoint with fewer instances
-    costs less, and answers later. The cost is never more than that of all instances for the whole month, or of the busy
-    hours if they are more.
+    instance, its start and the idle time before it ends are paid. This is an upper bound: an endpoint with fewer
+    instances costs less, and answers later. The cost is never more than that of all instances for the whole month, or
+    of the busy hours if they are more.
 
     Raises:
         SpecError: the instances are not a positive number. A retry cannot help.
@@ -158,8 +158,8 @@ def find_serverless_break_even(instances: int, service_s: float, prices: Prices)
 def find_async_break_even(instances: int, traffic: Traffic, prices: Prices) -> float | None:
     """Return the bursts of a month from which a real-time endpoint costs no more than an asynchronous one.
 
-    It is `(730 * instances - busy_h) * 3600 / (instances * (start_s + idle_s))`, with the same instances in each burst
-    (`compute_async_usd`). None if a burst costs nothing beyond its requests.
+    It is `max(0, 730 * instances - busy_h) * 3600 / (instances * (start_s + idle_s))`, with the same instances in each
+    burst (`compute_async_usd`). None if a burst costs nothing beyond its requests.
 
     Raises:
         SpecError: the instances are not a positive number. A retry cannot help.
@@ -175,7 +175,7 @@ def find_async_break_even(instances: int, traffic: Traffic, prices: Prices) -> f
 def find_batch_break_even(instances: int, traffic: Traffic, prices: Prices) -> float | None:
     """Return the batch jobs of a month from which a real-time endpoint costs no more; None if a start is free.
 
-    It is `(730 * instances - busy_h) * 3600 / start_s`, with `busy_h` from `compute_busy_h`.
+    It is `max(0, 730 * instances - busy_h) * 3600 / start_s`, with `busy_h` from `compute_busy_h`.
 
     Raises:
         SpecError: the instances are not a positive number. A retry cannot help.

@@ -106,6 +106,8 @@ def compute_waiting_share(workers: int, busy_workers: float) -> float:
 def estimate_wait_s(load: Load, instances: int, percentile: float) -> float:
     """Return the wait for a worker that the percentile of requests does not exceed: `ln(C / (1 - p)) * s / (n - a)`.
 
+    It is 0 if at most a share of `1 - p` of the requests has to wait.
+
     Source: Gross et al. 2008 (Fundamentals of Queueing Theory), section 2.3: the wait in M/M/n is exponential with
     probability C, else 0. It is an upper estimate if times of service vary less than exponential ones, as those of a
     model usually do.
@@ -153,7 +155,8 @@ def size_endpoint(load: Load, latency_s: float, percentile: float = 0.99, most_u
         most_use: largest mean share of busy workers, above 0 and at most 1. The rest is for busier moments.
 
     Raises:
-        SpecError: a number is out of its range, or a request alone takes longer than `latency_s`. A retry cannot help.
+        SpecError: a number is out of its range, a request takes `latency_s` or longer on a free worker, or more workers
+            than `MAX_DEVICES` would be needed. A retry cannot help.
     """
     require_positive("latency_s", latency_s, MAX_S)
     require_share("most_use", most_use, is_zero_allowed=False)
