@@ -72,7 +72,6 @@ class S3Tables:
         Raises:
             sqlite3.Error: The disk is full or not writable; the store is unchanged. A retry can help.
             TypeError: The request set a value that cannot be stored. A retry cannot help.
-            OSError: A file cannot be deleted. The changes are stored.
         """
         bucket_changes = {
             name: record

@@ -1,5 +1,6 @@
 """Collect the changes that one request makes to S3 objects and buckets, until they are stored or undone."""
 
+import logging
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -8,6 +9,8 @@ from moto.s3.models import FakeBucket
 
 from drydock.s3_store.blobs import BlobFolder
 from drydock.s3_store.keys import StoredKey, StoredKeys
+
+log = logging.getLogger(__name__)
 
 
 @dataclass
@@ -43,13 +46,19 @@ class Transaction:
             keys.restore_versions(name, versions)
 
     def delete_unused_files(self, blobs: BlobFolder) -> None:
-        """Delete the files of the versions that the request removed or created and that no object has any more."""
+        """Delete the files of the versions that the request removed or created and that no object has any more.
+
+        A file that cannot be deleted is logged, because the changes are stored already: the next start deletes it.
+        """
         entries = self.earlier_versions.items()
         current_ids = {id(key) for (_, name), (keys, _) in entries for key in keys.getlist(name, [])}
         all_versions = [*self.created_versions, *(key for _, (_, versions) in entries for key in versions)]
         for key in all_versions:
             if id(key) not in current_ids and isinstance(key, StoredKey):
-                blobs.delete(key.blob.name)
+                try:
+                    blobs.delete(key.blob.name)
+                except OSError as error:
+                    log.warning("an unused file of S3 cannot be deleted: %s", error)
 
 
 def _subtract(versions: list[Any], other_versions: list[Any]) -> list[Any]:

@@ -145,8 +145,7 @@ def run_backtest(
         last: last day; None: the last published day.
         label_delay_days: number of days until a label is known, as in the step `snapshot`.
         drop: how much worse than on the holdout the primary metric must be before the strategy "on drift" trains
-            again. For AUC and accuracy it is a difference, for the mean absolute error a share of the value on the
-            holdout. None: the default of the task.
+            again: a difference of AUC or accuracy, or a share of the mean absolute error. None: the task's default.
 
     Raises:
         SpecError: the partitions of the dataset are months. A retry cannot help.

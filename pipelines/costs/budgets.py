@@ -136,8 +136,7 @@ def check_budget(
         lake: lake with the ledgers; None: the configured one.
 
     Raises:
-        SpecError: an instance type is retired or not known to SageMaker, or the parameters of the model are not valid.
-            A retry cannot help.
+        SpecError: an instance type is retired or unknown, or the model's parameters are not valid. A retry cannot help.
         DataError: an instance type has no known price. A retry cannot help.
         ServiceError: prices come from AWS, and AWS does not answer. A retry can help.
     """

@@ -76,6 +76,23 @@ def test_only_unused_files_are_deleted(tmp_path: Path) -> None:
         blobs.read(stray)
 
 
+def test_replaced_object_is_kept_if_its_old_file_cannot_be_deleted(
+    disk: Disk, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    disk("PUT", "/bucket/key", b"old")
+
+    def fail(_: Path, missing_ok: bool = False) -> None:
+        raise PermissionError("denied")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", fail)
+        assert disk("PUT", "/bucket/key", b"new").status_code == 200
+    assert "cannot be deleted" in caplog.text and len(disk.list_files()) == 2
+    disk.restart()
+    assert disk("GET", "/bucket/key").data == b"new"
+    assert len(disk.list_files()) == 1, "the next start deletes the old file"
+
+
 @pytest.mark.parametrize(
     "value",
     [
