@@ -38,7 +38,7 @@ class FileQuery:
 
     sql: str
     """Selects from `files`, which has the rows of some files and the column `filename`. The result must have a column
-    `filename`, too, and each row of the result must depend on the rows of this file only."""
+    `filename`, too, and each row of the result must depend on the rows of that file only."""
     columns: Sequence[str]
     """Columns of the table that the query needs. Where the files lack one, it is null."""
 

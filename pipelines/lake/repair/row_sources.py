@@ -1,6 +1,7 @@
 """Find copies of lost data files: define the interface `RowSource`, and the lake as such a source.
 
-`row_files` uses a copy only if it has the digest of the lost file, or, if the digest is not known, its sizes and rows.
+`row_files` uses a copy only if it has the digest of the lost file, or, if the digest is not known, its sizes and number
+of rows.
 """
 
 from __future__ import annotations
