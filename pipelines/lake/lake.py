@@ -110,8 +110,8 @@ class Lake:
     def append_rows(self, name: str, partition: dt.date, rows: pa.Table) -> None:
         """Append rows to a partition, as one commit. Columns that the table lacks are added.
 
-        Use it only for tables whose rows never change, and whose old snapshots nobody reads: many old snapshots are
-        expired.
+        Use it only for tables whose rows never change, and whose old snapshots nobody reads: if there are many, all of
+        them are expired.
 
         Args:
             name: name of the table; if there is no such table, it is created with the rows' schema.

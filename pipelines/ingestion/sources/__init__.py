@@ -1,4 +1,4 @@
-"""Read rows in batches from sources: files on this machine or in an object store, databases, HTTP APIs.
+"""Read rows in batches from sources: files on this machine, in an object store or on the web, databases, HTTP APIs.
 
 Importing the package loads the protocols only. Every other class or function is loaded when it is first used.
 """
