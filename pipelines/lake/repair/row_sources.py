@@ -48,7 +48,7 @@ class LakeRowSource:
         self._groups = _index_by_digest(tables, lost_locations)
 
     def write_files(self, finding: Finding, folder: Path) -> Sequence[Path]:
-        """Copy the files whose digest is that of the lost file. Return the copies; none if no such files can be read."""
+        """Copy the files whose digest is that of the lost file. Return the copies; none if no such file can be read."""
         for io, locations in self._groups.get(finding.digest, ()):
             try:
                 return [
