@@ -1,4 +1,7 @@
-"""Read the table of instance types, which `tools/instance_catalogue.py` writes (docs/reference/instances.md)."""
+"""Read the table of instance types in instances.json, which `tools/instance_catalogue.py` writes.
+
+docs/reference/instances.md describes the table.
+"""
 
 from __future__ import annotations
 

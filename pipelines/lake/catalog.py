@@ -54,8 +54,8 @@ def find_table(catalog: Catalog, name: str) -> Table | None:
     If the table's metadata are damaged, pyiceberg's own error is raised. `translate_error` makes a DataError of it.
 
     Raises:
-        DataError: the catalog's database is damaged. A retry cannot help.
-        ServiceError: the configured catalog does not answer. A retry can help.
+        DataError: the catalog's database is damaged. A retry cannot help. If the table's metadata file is damaged or
+            missing, pyiceberg's own error is raised; `translate_error` makes it a DataError.
     """
     try:
         with explain_damaged_catalog():
@@ -68,7 +68,7 @@ def load_table(catalog: Catalog, name: str) -> Table:
     """Load a table.
 
     Raises:
-        DataError: the catalog has no such table. A retry cannot help.
+        DataError: the catalog has no such table. A retry cannot help. The errors of `find_table` are raised as well.
     """
     table = find_table(catalog, name)
     if table is None:
@@ -112,8 +112,10 @@ def has_configured_catalog() -> bool:
 def build_embedded_properties() -> dict[str, str]:
     """Return the properties of the SQLite catalog under LEEWAY_HOME; empty if another catalog is configured.
 
+    The folder of the SQLite catalog is created if it does not exist.
+
     Raises:
-        SpecError: pyiceberg's configuration of that catalog is wrong. A retry cannot help.
+        SpecError: pyiceberg's configuration of the other catalog is wrong. A retry cannot help.
     """
     if configuration := configured_catalog.read_configuration():
         configured_catalog.check_configuration(configuration)

@@ -52,7 +52,7 @@ class Commit:
     """The result of one write to a partition."""
 
     snapshot_id: int
-    """Snapshot that wrote the partition's current rows. It stays the same as long as the rows do."""
+    """Snapshot that wrote the partition last: a new one, or an earlier one if this write changed nothing."""
     changed: bool
     """Whether this write created the snapshot `snapshot_id`; False if nothing was written, because the partition had
     the same rows and columns before, in intact files."""

@@ -81,7 +81,7 @@ def explain_errors() -> Iterator[None]:
     Other errors are raised unchanged.
 
     Raises:
-        SpecError: a property is wrong. A retry cannot help.
+        SpecError: a library that the catalog needs is not installed. A retry cannot help.
         DataError: the database of the catalog cannot be read. A retry cannot help.
         ServiceError: the database does not answer. A retry can help.
     """

@@ -142,8 +142,8 @@ def _plan_properties(
 ) -> dict[str, str]:
     """Return the table properties to set.
 
-    The partition is recorded for each added or widened column. It also replaces a later partition that is recorded for
-    an added column, if the partition has that column.
+    The partition is recorded for each added or widened column. If a later partition is recorded for an added column,
+    and this partition also has the column, this partition is recorded instead.
     """
     changes = {f"{SINCE_PREFIX}{name}": partition.isoformat() for name in added_types}
     changes |= {f"{WIDE_SINCE_PREFIX}{name}": partition.isoformat() for name in widened_types}

@@ -14,7 +14,7 @@ from pipelines.lake.commits import DIGEST_PROPERTY, PARTITION_PROPERTY
 from pipelines.partitions import Partition, PartitionT, get_date, get_unit, parse_partition
 
 MAX_SNAPSHOTS = 30
-"""If a table has this number of old snapshots, all of them are expired."""
+"""Smallest number of old snapshots at which `expire_old_snapshots` expires them."""
 
 
 def find_oldest_equal_snapshot(table: Table, first: Partition, last: Partition) -> Snapshot | None:
@@ -27,7 +27,7 @@ def find_oldest_equal_snapshot(table: Table, first: Partition, last: Partition) 
 
 
 def find_last_write(table: Table, partition: Partition) -> Snapshot | None:
-    """Return the newest snapshot that may have written the partition."""
+    """Return the newest snapshot that may have written the partition; None if there is none."""
     snapshots = _iterate_newest_first(table)
     return next((snapshot for snapshot in snapshots if _may_have_written(snapshot, partition, partition)), None)
 
@@ -49,7 +49,7 @@ def find_partition_versions(table: Table, partitions: Collection[PartitionT]) ->
 
 
 def find_digest(table: Table, partition: Partition) -> str | None:
-    """Return the digest of the files that the last write of the partition created; None if that write has no digest."""
+    """Return the digest of the files that the partition's last write created; None if there is none."""
     snapshot = find_last_write(table, partition)
     return _read_property(snapshot, DIGEST_PROPERTY) if snapshot else None
 

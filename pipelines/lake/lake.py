@@ -44,7 +44,7 @@ class Lake:
         """Open the configured lake; create it if there is none.
 
         Raises:
-            ConflictError: the SQLite catalog stayed locked. A retry can help.
+            ConflictError: the SQLite catalog stayed locked. A retry can help. Other errors: see `open_catalog`.
         """
         return cls(open_catalog())
 
@@ -110,8 +110,8 @@ class Lake:
     def append_rows(self, name: str, partition: dt.date, rows: pa.Table) -> None:
         """Append rows to a partition, as one commit. Columns that the table lacks are added.
 
-        Use it only for tables whose rows never change, and whose old snapshots nobody reads: many old snapshots are
-        expired.
+        Use it only for tables whose rows never change, and whose old snapshots nobody reads: if there are many, all of
+        them are expired.
 
         Args:
             name: name of the table; if there is no such table, it is created with the rows' schema.
@@ -132,7 +132,7 @@ class Lake:
         history.expire_old_snapshots(table)
 
     def read_partition(self, name: str, partition: Partition) -> pa.Table:
-        """Return the rows of one partition, in memory; no rows if it was never written.
+        """Return the rows of one partition, in memory; an empty table if it has no rows.
 
         Raises:
             DataError: there is no such table. A retry cannot help.
@@ -222,7 +222,7 @@ class Lake:
         return counts
 
     def find_lost_partitions(self, name: str, partitions: Collection[PartitionT]) -> set[PartitionT]:
-        """Return the partitions that have a file that is missing or does not have its original size.
+        """Return those of `partitions` that have a file that is missing or does not have its original size.
 
         Raises:
             ServiceError: the storage does not answer. A retry can help.

@@ -75,7 +75,7 @@ class TableVersion:
         self.has_committed = True
 
     def expire_old_snapshots(self) -> None:
-        """Expire all snapshots but the last, if there are many."""
+        """Expire all old snapshots if there are many; see `history.expire_old_snapshots`."""
         expire_old_snapshots(self._table)
 
 
@@ -87,7 +87,7 @@ class MonthTable:
         schema: columns of the table, with `date`, the first day of the month.
         catalog: the catalog of the table; None: the configured catalog.
         keeps_old_snapshots: whether old snapshots are kept. If they are, commits become slower with each snapshot. If
-            not, many old snapshots are expired after a commit.
+            not, a commit is followed by `expire_old_snapshots`.
 
     Raises:
         ConflictError: the lake's catalog stayed locked. A retry can help.

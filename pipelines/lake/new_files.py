@@ -186,7 +186,7 @@ def write_local_files(
         table_schema: columns of the table.
 
     Raises:
-        DataError: the rows are not of the partition, or do not fit the table. A retry cannot help.
+        DataError: there are no rows, or rows of another partition; or `date` or `hour` is missing. A retry cannot help.
     """
     batches = check_first_rows(partition, rows.schema, iter(rows))
     schema = to_iceberg_schema(rows.schema, table_schema)

@@ -71,7 +71,7 @@ def build_days_filter(partitions: Iterable[Partition]) -> BooleanExpression:
 
 
 def build_exclusion_filter(partitions: Collection[Partition]) -> BooleanExpression:
-    """Build the filter of all partitions except these."""
+    """Build the filter of all partitions except these; there must be at least one."""
     return Not(reduce(Or, (build_filter(partition) for partition in partitions)))
 
 

@@ -35,7 +35,7 @@ def find_size(io: FileIO, location: str) -> int | None:
     """Return the size of a file, bytes; 0 for a folder, None if there is no such file.
 
     Raises:
-        PermissionError: the file may not be read.
+        PermissionError: there is no permission to read the file.
         OSError: the disk cannot read the file.
         DataError: the storage refuses the request, for example because the bucket is missing. A retry cannot help.
         ServiceError: the storage does not answer. A retry can help.
@@ -53,7 +53,7 @@ def read_bytes(io: FileIO, location: str) -> bytes:
     """Return the content of a small file.
 
     Raises:
-        OSError: the file does not exist, may not be read, or the disk cannot read it.
+        OSError: the file does not exist, there is no permission to read it, or the disk cannot read it.
         DataError: the storage refuses the request, for example because the bucket is missing. A retry cannot help.
         ServiceError: the storage does not answer. A retry can help.
     """
@@ -64,7 +64,7 @@ def iterate_chunks(io: FileIO, location: str) -> Iterator[bytes]:
     """Yield a file's content in chunks of `CHUNK_BYTES`.
 
     Raises:
-        OSError: the file does not exist, may not be read, or the disk cannot read it.
+        OSError: the file does not exist, there is no permission to read it, or the disk cannot read it.
         DataError: the storage refuses the request, for example because the bucket is missing. A retry cannot help.
         ServiceError: the storage does not answer. A retry can help.
     """
@@ -77,7 +77,7 @@ def compute_digest(io: FileIO, locations: Iterable[str]) -> str:
     """Return the SHA-256 over the content of the files, in this order.
 
     Raises:
-        OSError: a file does not exist, may not be read, or the disk cannot read it.
+        OSError: a file does not exist, there is no permission to read it, or the disk cannot read it.
         DataError: the storage refuses the request, for example because the bucket is missing. A retry cannot help.
         ServiceError: the storage does not answer. A retry can help.
     """
@@ -98,7 +98,8 @@ def list_files(io: FileIO, location: str) -> dict[str, dt.datetime]:
 
     Raises:
         OSError: the folder is on this machine and cannot be read.
-        DataError: the storage refuses the request, for example because it may not be listed. A retry cannot help.
+        DataError: the storage refuses the request, for example because there is no permission to list files. A retry
+            cannot help.
         ServiceError: the storage does not answer. A retry can help.
     """
     if not isinstance(io, PyArrowFileIO):
@@ -124,6 +125,7 @@ def put_file(io: FileIO, location: str, source: Path) -> None:
     """Copy `source` to `location` and replace an existing file, atomically.
 
     Raises:
+        OSError: `location` is on this machine and cannot be written.
         DataError: the storage refuses the request, for example because the bucket is missing. A retry cannot help.
         ServiceError: the storage does not answer. A retry can help.
     """
@@ -148,7 +150,7 @@ def download_file(io: FileIO, location: str, path: Path) -> Path:
     """Copy a file to `path` on this machine, and return `path`.
 
     Raises:
-        OSError: the file does not exist, may not be read, or the disk cannot read it.
+        OSError: the file does not exist, there is no permission to read it, or the disk cannot read it.
         DataError: the storage refuses the request, for example because the bucket is missing. A retry cannot help.
         ServiceError: the storage does not answer. A retry can help.
     """
@@ -160,7 +162,7 @@ def download_file(io: FileIO, location: str, path: Path) -> Path:
 
 @contextmanager
 def _translate_remote_errors(location: str, *, is_one_file: bool = True) -> Iterator[None]:
-    """Translate errors of remote storage. Errors of files on this machine are raised unchanged.
+    """Translate errors of remote storage. Errors of files on this machine and FileNotFoundError are raised unchanged.
 
     Args:
         location: location of the file or folder that is read or written.

@@ -52,7 +52,7 @@ def open_files(scan: DataScan) -> Iterator[list[str]]:
 
 
 def fetch_files(io: FileIO, locations: Sequence[str], folder: Path) -> list[str]:
-    """Return the path of each data file on this machine; copy files that are not on this machine to `folder`.
+    """Return a path on this machine for each data file; copy a file to `folder` if DuckDB cannot read it where it is.
 
     Raises:
         DataError: a file that has to be copied does not exist. A retry cannot help.

@@ -21,10 +21,11 @@ class Lookup:
     cannot be read. If the default is None, the feature is then missing."""
     key: Sequence[str]
     """Columns that identify the value: columns of the rows, or columns that the dataset's `features` adds to them. With
-    the column of the partition, `date`, a row gets the value of its own partition. Without it, a row gets the newest
-    value of an earlier partition, in training and scoring, too, because a request can get no newer one."""
+    the columns of the partition (`date`, for hours also `hour`), a row gets the value of its own partition. Without
+    them, a row gets the newest value of an earlier partition, in training and scoring, too, because a request can get
+    no newer one."""
     max_age: dt.timedelta
-    """Largest age of a value: the time from the beginning of its partition to that of the row's partition."""
+    """Largest age of a value: the time from the beginning of its partition to the beginning of the row's."""
 
     def is_of_earlier_partition(self, unit: str) -> bool:
         """Return whether a row gets a value of an earlier partition, because the key does not name the row's own.

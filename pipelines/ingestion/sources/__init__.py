@@ -1,6 +1,6 @@
-"""Read rows in batches from sources: files on this machine or in an object store, databases, HTTP APIs.
+"""Read rows in batches from sources: files on this machine, in an object store or on the web, databases, HTTP APIs.
 
-Importing the package loads the protocols only. A class of sources is loaded when it is first used.
+Importing the package loads the protocols only. Every other class or function is loaded when it is first used.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ _MODULES = {
     **dict.fromkeys(("HttpSource", "HttpChanges"), "web.api"),
     **dict.fromkeys(("OnePage", "PageNumber", "Offset", "CursorToken", "LinkHeader"), "web.pages"),
 }
-"""Maps each name of this package to the module that defines it."""
+"""Maps each name that is loaded when it is first used to the module that defines it."""
 
 
 def __getattr__(name: str) -> Any:
-    """Import the module of a name when the name is first used."""
+    """Return the object with this name; import its module first."""
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"pipelines.ingestion.sources.{_MODULES[name]}"), name)

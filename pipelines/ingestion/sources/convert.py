@@ -44,7 +44,8 @@ def convert_batch(
     """Return the batch with the declared columns in their types, and every other timestamp in UTC.
 
     Raises:
-        DataError: a value does not fit; the message names the origin, the row and the column. A retry cannot help.
+        DataError: a value, or the type of a column without values, does not fit; the message names the origin, the
+            column and the row of the value. A retry cannot help.
     """
     arrays = []
     for name, array in zip(batch.schema.names, batch.columns, strict=True):
@@ -79,7 +80,8 @@ def build_array(
 ) -> pa.Array:
     """Build an array of Python values; infer its type if `data_type` is None.
 
-    Objects and lists become JSON texts if the type is inferred or is text.
+    If the type is text, or is inferred and a value is an object or a list, all values become texts: objects, lists and
+    booleans in JSON.
 
     Raises:
         DataError: a value does not fit, or no single type fits all values. A retry cannot help.
@@ -183,7 +185,7 @@ def _find_first_bad_value(array: pa.Array, data_type: pa.DataType, zone: Zone) -
 def _build_value_by_value(
     values: Sequence[Any], data_type: pa.DataType | None, zone: Zone, name: str, position: Position
 ) -> pa.Array:
-    """Build an array of values of which pyarrow cannot build one; refuse the first value that does not fit."""
+    """Build an array of values that pyarrow cannot convert together; refuse the first value that does not fit."""
     arrays: list[pa.Array] = []
     for index, value in enumerate(values):
         try:

@@ -30,7 +30,8 @@ def add_partition_columns(
 
     Raises:
         DataError: a row has no day, hour or month; another column of the batch is already called `date` or `hour`; or
-            partitions are months, and a value of the column `date` is not the first day of one. A retry cannot help.
+            partitions are months, and a value of the column `date` is not the first day of a month. A retry cannot
+            help.
     """
     if name:
         columns = compute_columns(batch[name], name, position, unit, timezone)

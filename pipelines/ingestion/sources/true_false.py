@@ -36,7 +36,7 @@ class TrueFalse:
         return self.source.describe()
 
     def list_partitions(self, days: Days) -> Sequence[Any]:
-        """List the partitions of the other source."""
+        """List the partitions of the other source within `days`."""
         return self.source.list_partitions(days)
 
     @property

@@ -38,7 +38,7 @@ class FileQuery:
 
     sql: str
     """Selects from `files`, which has the rows of some files and the column `filename`. The result must have a column
-    `filename`, too, and each row of the result must depend on the rows of this file only."""
+    `filename`, too, and each row of the result must depend on the rows of that file only."""
     columns: Sequence[str]
     """Columns of the table that the query needs. Where the files lack one, it is null."""
 
@@ -62,7 +62,8 @@ class FileRecords:
         If another engine deleted rows by delete files, nothing is cached, and all files are read.
 
         Raises:
-            DataError: a file is damaged or missing. A retry cannot help.
+            DataError: a file is missing, or its Parquet metadata are damaged. A retry cannot help.
+            duckdb.Error: the rows of a file are damaged, or the query is wrong. A retry cannot help.
             ServiceError: the storage does not answer. A retry can help.
         """
         if has_deletes(table):

@@ -55,6 +55,7 @@ class CachedLake(Lake):
         """Remove all errors, and the results of the tables that have changed since the last call, from the cache.
 
         Raises:
+            DataError: the catalog's database is damaged. A retry cannot help.
             ServiceError: the lake's catalog does not answer. A retry can help.
         """
         locations = read_table_locations(self.catalog)

@@ -13,7 +13,7 @@ REPAIR_ADVICE = "Run `python -m pipelines lake check --repair`, or restore a bac
 RESTORE = "restore it from a backup: `python -m pipelines lake check --repair --backup FILE`, or `make restore`"
 """Instruction that restores a file."""
 OLDER_SNAPSHOTS = "Only older snapshots need it: model versions that were trained on them cannot be reproduced"
-"""Meaning of a finding about a file that the current snapshot does not have."""
+"""Meaning of a finding about a file that the current snapshot does not need."""
 INSTRUCTIONS = {
     "training_costs": "`python -m pipelines costs sweep` charges the jobs that SageMaker still knows",
     "profiles": "run the step `profile` for the days of the month",
@@ -26,7 +26,7 @@ REQUEST_SUFFIXES = ("_requests", "_request_outcomes", "_skew")
 
 
 def advise(finding: Finding, datasets: Sequence[Dataset]) -> str:
-    """Return one or two sentences of advice."""
+    """Return what a person can do about a finding, in one or two sentences."""
     if finding.kind in ("catalog", "table"):
         return REPAIR_ADVICE
     instruction = _find_instruction(finding, datasets) if finding.kind == "rows" else ""

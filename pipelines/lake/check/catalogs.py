@@ -61,7 +61,7 @@ def find_catalog_damage() -> Finding | None:
 
 
 def open_catalog_to_check(*, creates_tables: bool = False) -> Catalog:
-    """Open the catalog, even if its database lacks pyiceberg's own tables, in which it lists the Iceberg tables.
+    """Open the catalog, even if its database lacks pyiceberg's own tables, which list the Iceberg tables.
 
     Args:
         creates_tables: whether to create pyiceberg's own tables in the database of an SQL catalog that lacks them.
@@ -69,6 +69,7 @@ def open_catalog_to_check(*, creates_tables: bool = False) -> Catalog:
     Raises:
         ConflictError: the SQLite catalog stayed locked. A retry can help.
         DataError: the catalog's database is damaged. A retry cannot help.
+        SpecError: pyiceberg's configuration of the catalog is wrong. A retry cannot help.
         ServiceError: the configured catalog does not answer. A retry can help.
     """
     properties = build_embedded_properties() | {"init_catalog_tables": str(creates_tables).lower()}
@@ -96,6 +97,8 @@ def list_tables(catalog: Catalog) -> list[str]:
 def list_metadata(catalog: Catalog) -> dict[str, list[str]]:
     """Return the tables whose files are in the warehouse, with the locations of their metadata, the newest last.
 
+    Return no tables if only the catalog's server knows where they are.
+
     Raises:
         ServiceError: the storage does not answer. A retry can help.
     """
@@ -113,14 +116,15 @@ def find_unlisted_tables(listed_names: list[str], metadata: Mapping[str, list[st
 def find_outdated_entry(
     io: FileIO, table: str, current_location: str, metadata: Sequence[str], uuid: str
 ) -> Finding | None:
-    """Return a finding if there are newer metadata files of the table than the one that the catalog names, else None.
+    """Return a finding if the version that the catalog names is outdated (see `MIN_NEWER_VERSIONS`), else None.
 
     Args:
         io: reads the metadata.
         table: name of the table.
         current_location: location of the metadata file that the catalog names.
         metadata: locations of all metadata files of the table, listed before the catalog was read.
-        uuid: UUID of the table. Metadata files of another table, which had the same name, are ignored.
+        uuid: UUID of the table. If the newest metadata file is that of another table, which had the same name, there is
+            no finding.
     """
     if not metadata or get_version(metadata[-1]) < get_version(current_location) + MIN_NEWER_VERSIONS:
         return None
@@ -139,7 +143,10 @@ def _read_uuid(io: FileIO, location: str) -> str:
 
 
 def find_metadata_location(catalog: Catalog, table: str) -> str:
-    """Return the location of the metadata file of a table that the catalog names; empty if only its server knows it."""
+    """Return the location of a table's metadata file that the database of an SQL catalog names.
+
+    Return an empty text for another catalog, or if the database does not list the table.
+    """
     if not hasattr(catalog, "engine"):
         return ""
     from pyiceberg.catalog.sql import IcebergTables

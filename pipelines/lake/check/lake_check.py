@@ -40,7 +40,8 @@ def check_lake(catalog: Catalog | None = None, scope: Scope = EVERYTHING) -> Lak
     Commits of other processes during the check are neither checked nor reported as a problem.
 
     Args:
-        catalog: the catalog to check; None: the one that `open_catalog` opens.
+        catalog: the catalog to check; None: the one that `open_catalog` opens. The database of the embedded catalog is
+            checked only if this is None.
         scope: the files to check, and whether to read their content.
 
     Raises:

@@ -25,7 +25,7 @@ def check_row_files(files: TableFiles, *, reads_content: bool) -> Iterator[Findi
     Args:
         files: the files of a table.
         reads_content: whether the content of the files is read. If not, only presence and size are checked. If a file
-            of a snapshot is missing or cut, the content of that snapshot's other files is not read.
+            of a snapshot is missing, cut or unreadable, the content of that snapshot's other files is not read.
 
     Raises:
         ServiceError: the storage does not answer. A retry can help.

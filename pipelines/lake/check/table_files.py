@@ -106,7 +106,7 @@ def describe_read_error(error: BaseException) -> tuple[Problem, str]:
     if isinstance(error, FileNotFoundError):
         return "missing", "does not exist"
     if isinstance(error, PermissionError):
-        return "unreadable", "may not be read"
+        return "unreadable", "cannot be read: no permission"
     if isinstance(error, OSError) and error.errno in DISK_ERRORS:
         return "unreadable", f"cannot be read: {describe_reason(error)}"
     translation = translate_error(error)

@@ -281,13 +281,14 @@ def _require_no_unknown_files(table: Table, base: Table, modification_times: dic
     lost with its manifest list.
 
     If snapshots of the table have expired, their data files remain although nothing refers to them. A commit writes its
-    files after it has read the version before it. So only files that are newer than `base` can belong to a lost commit.
+    files after it has read the version before it. In this case, only files that are newer than `base` can belong to a
+    lost commit.
     """
     base_time = dt.datetime.fromtimestamp(base.metadata.last_updated_ms / 1000 if _has_expired(base) else 0, dt.UTC)
     used_locations = list_table_files(table).row_files
     for location, changed_at in modification_times.items():
         if "/data/" in location and location not in used_locations and changed_at > base_time:
-            raise _UncertainError(f"a later commit may have published {location}")
+            raise _UncertainError(f"a later commit may have added {location}")
 
 
 def _has_expired(base: Table) -> bool:

@@ -1,6 +1,7 @@
 """Find copies of lost data files: define the interface `RowSource`, and the lake as such a source.
 
-`row_files` uses a copy only if it has the digest of the lost file, or, if the digest is not known, its sizes and rows.
+`row_files` uses a copy only if it has the digest of the lost file, or, if the digest is not known, its sizes and number
+of rows.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class LakeRowSource:
         self._groups = _index_by_digest(tables, lost_locations)
 
     def write_files(self, finding: Finding, folder: Path) -> Sequence[Path]:
-        """Copy the files whose digest is that of the lost file. Return the copies; none if there are no such files."""
+        """Copy the files whose digest is that of the lost file. Return the copies; none if no such file can be read."""
         for io, locations in self._groups.get(finding.digest, ()):
             try:
                 return [

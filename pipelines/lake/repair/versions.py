@@ -43,7 +43,7 @@ def find_last_version(io: FileIO, table: str, locations: Sequence[str]) -> Table
 
 
 def _is_complete(version: Table) -> bool:
-    """Return whether the manifests and the data files of the version's current snapshot exist."""
+    """Return whether all files of the version's current snapshot exist, with the recorded sizes."""
     files = list_table_files(version, includes_older=False)
     sizes = {location: file.data_file.file_size_in_bytes for location, file in files.row_files.items()}
     return not files.findings and all(

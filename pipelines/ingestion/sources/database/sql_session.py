@@ -75,7 +75,7 @@ def connect(url: URL, origin: str, timezone: str) -> Iterator[Connection]:
     Args:
         url: URL of the database.
         origin: name of the database, for messages.
-        timezone: time zone in which PostgreSQL compares timestamps without an offset with others; empty: UTC.
+        timezone: time zone of timestamps without an offset, when PostgreSQL compares them with others; empty: UTC.
 
     Raises:
         DataError: the SQLite file, a table or a column does not exist, or the query is not valid. A retry cannot help.
@@ -122,8 +122,11 @@ def find_types(
 ) -> dict[str, pa.DataType]:
     """Return `declared_types`, or the database's types of all columns if it is None.
 
+    The declared columns of a query in SQLite are not checked.
+
     Raises:
-        DataError: a declared column does not exist, or a column has no type. A retry cannot help.
+        DataError: a declared column does not exist; or a column of an SQLite table has no type, and is not declared. A
+            retry cannot help.
         SpecError: the types of a query in SQLite are not declared. A retry cannot help.
     """
     if connection.dialect.name == POSTGRES:

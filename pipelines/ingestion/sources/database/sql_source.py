@@ -39,7 +39,7 @@ class _SqlRows:
             the row, and SqlChanges raises an error.
         columns: type of each column, by the column's name. Set it to read only these columns, or to read them as other
             types than the database's.
-        order_by: columns that sort the rows; by default, the primary key.
+        order_by: columns that sort the rows; by default, the primary key of the table. Required for a query.
         timezone: time zone of timestamps without an offset, by its name in the IANA database; empty: they are refused.
         ambiguous: how to read times of the hour that occurs twice in autumn.
     """
@@ -129,7 +129,10 @@ class SqlSource(_SqlRows):
         """List the days within `days` that have rows.
 
         Raises:
-            DataError: the table or a column does not exist. A retry cannot help.
+            DataError: the table or a column does not exist, or a value of `day` does not fit its type. A retry cannot
+                help.
+            SpecError: `columns` is not set for a query in SQLite; the URL is missing or wrong; or the database refuses
+                the connection. A retry cannot help.
             ServiceError: the database does not answer. A retry can help.
         """
         with self._connect() as connection:
@@ -143,8 +146,9 @@ class SqlSource(_SqlRows):
         Raises:
             DataError: a table or column does not exist, or a value does not fit the type of its column. Raised here or
                 while the returned reader is read. A retry cannot help.
-            SpecError: the table has no primary key, and `order_by` is not set; or the database refuses the connection.
-                Raised here or while the returned reader is read. A retry cannot help.
+            SpecError: `order_by` is not set for a query, or for a table without a primary key; `columns` is not set for
+                a query in SQLite; the URL is missing or wrong; or the database refuses the connection. Raised here or
+                while the returned reader is read. A retry cannot help.
             ServiceError: the database does not answer, or drops the connection. Raised here or while the returned
                 reader is read. A retry can help.
         """
@@ -188,7 +192,7 @@ class SqlChanges(_SqlRows):
     cursor: str = ""
 
     def __post_init__(self) -> None:
-        """Refuse a source without a cursor, and a cursor that is not declared although columns are.
+        """Refuse a source without a cursor and, if `columns` is set, a cursor that is not one of them.
 
         Raises:
             SpecError: a retry cannot help.

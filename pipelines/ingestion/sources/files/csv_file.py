@@ -33,7 +33,9 @@ def read_batches(file: Any, origin: str, layout: Layout) -> Iterator[tuple[int, 
     """Yield batches, each with the number of its first row; the header is row 1. The first batch may be empty.
 
     Raises:
-        DataError: a column is missing, a value does not have its type, or the file is truncated. A retry cannot help.
+        DataError: a column is missing, a value does not have its type, or the file is empty or truncated. A retry
+            cannot help.
+        SpecError: there is no such encoding. A retry cannot help.
     """
     stream = Utf8Stream(file, origin, layout.encoding, 2 * BLOCK_BYTES, caller_checks_utf8=True)
     names = _read_header(stream.head, origin, layout)
@@ -137,14 +139,11 @@ def _translate_error(error: str, origin: str, names: list[str]) -> DataError:
 
 
 def _check_complete(stream: Utf8Stream, origin: str, layout: Layout) -> None:
-    """Refuse a file that ends in the middle of a value, or without a newline if `layout.final_newline` demands one.
-
-    pyarrow 25 raises no error for such a file.
-    """
+    """Refuse a file that ends, or may end, in the middle of a value. pyarrow 25 raises no error for such a file."""
     tail = stream.tail.decode("utf-8", "replace")
     open_quote = rf'(?:^|[\r\n{re.escape(layout.delimiter)}])"(?:[^"]|"")*$'
-    # The closing quote of a value that ends with the delimiter, such as "x,", looks like an opening quote. It is one
-    # only if the number of quotes is odd.
+    # The closing quote of a value that ends with the delimiter, such as "x,", looks like an opening quote. The last
+    # quote is an opening quote only if the number of quotes is odd.
     if stream.quote_count % 2 and re.search(open_quote, tail):
         raise DataError(
             f"{origin} ends in the middle of a value: {tail[-60:]!r}.", "Check whether the file is truncated."

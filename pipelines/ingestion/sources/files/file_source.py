@@ -15,13 +15,7 @@ import pyarrow.compute as pc
 
 from pipelines.errors import DataError, SpecError
 from pipelines.ingestion.sources.addresses import redact
-from pipelines.ingestion.sources.convert import (
-    Ambiguous,
-    Position,
-    Zone,
-    convert_batch,
-    convert_column,
-)
+from pipelines.ingestion.sources.convert import Ambiguous, Position, Zone, convert_batch, convert_column
 from pipelines.ingestion.sources.dates import DATE_PLACEHOLDER, FORMATS, fill_date
 from pipelines.ingestion.sources.files import csv_file, json_file, parquet_file
 from pipelines.ingestion.sources.files.split_file import split_file
@@ -54,13 +48,14 @@ class FileSource:
 
     Args:
         url: a path (text or `Path`), file://, s3://, http:// or https://, with {date} or {date:%Y/%m/%d} for the day,
-            and * if a day has several files. Without {date}, one file holds many days. A file that ends in .gz, .zst or
-            .zip is unpacked. For an hour, {date} is YYYY-MM-DDTHH; for a month, YYYY-MM.
+            and * if a day has several files. Without {date}, each file may hold many days. A file that ends in .gz,
+            .zst or .zip is unpacked. For an hour, {date} is YYYY-MM-DDTHH; for a month, YYYY-MM.
         format: format of the content. JSON must have one object on each line.
         columns: maps each required column to its type. Every value must fit its type. Timestamps are converted to UTC.
-        day: column that gives the day of a row (a date, or a timestamp: its day in UTC), or its hour or month. Required
-            if `url` has no {date}. If `url` has {date}, every row must be of the partition in the address. Without
-            `day`, the column `date` is used; in a file without this column, all rows are of that partition.
+        day: column that gives the day of a row (a date, or a timestamp: its day in `day_timezone`), or its hour or
+            month. Required if `url` has no {date}. If `url` has {date}, every row must be of the partition in the
+            address. Without `day`, the column `date` is used; in a file without this column, all rows are of that
+            partition.
         extra: `take`: other columns are read too, in types inferred from the first rows; `ignore`: they are not read.
         timezone: time zone of timestamps without an offset, by its name in the IANA database; empty: they are refused.
         ambiguous: what to do with a local time that occurs twice, when clocks go back: `refuse` it, or read it as the
@@ -149,6 +144,7 @@ class FileSource:
 
         Raises:
             DataError: a file that holds many days does not exist, or cannot be read. A retry cannot help.
+            SpecError: access is refused. A retry cannot help.
             ServiceError: the store does not answer. A retry can help.
         """
         if self._has_files_by_day:
@@ -157,7 +153,10 @@ class FileSource:
         return sorted(partitions)
 
     def find_day_range(self) -> Days | None:
-        """Return the first and the last day of a file that holds many days; None for files by day, or without rows."""
+        """Return the first and the last day of a file that holds many days.
+
+        Return None if it has no rows, or if each day has files of its own.
+        """
         days = set() if self._has_files_by_day else {get_date(key) for key in self._find_partitions_with_rows()}
         return Days(min(days), max(days)) if days else None
 
@@ -167,6 +166,7 @@ class FileSource:
         Raises:
             DataError: there is no file, or its content does not fit. Raised here or while the returned reader is read.
                 A retry cannot help.
+            SpecError: access is refused. Raised here or while the returned reader is read. A retry cannot help.
             ServiceError: the store failed. Raised here or while the returned reader is read. A retry can help.
         """
         batches = self._read_partition_rows(partition)
@@ -204,7 +204,7 @@ class FileSource:
         """Yield a source of some partitions, which reads a file that holds many partitions only once.
 
         The rows of the partitions are copied to a temporary file. If each partition has files of its own, or if there
-        is only one partition, nothing is copied.
+        are fewer than `MIN_PARTITIONS` partitions, nothing is copied.
 
         Raises:
             DataError: there is no file, or its content does not fit. A retry cannot help.
@@ -260,7 +260,7 @@ class FileSource:
         return Layout(columns, extra, self.delimiter, self.encoding, self.nulls, self.decimal_point, self.final_newline)
 
     def _find_partitions_with_rows(self) -> Iterator[Partition]:
-        """Yield the partitions in a file of many, some repeatedly. If `columns` has `day`, no other column is read."""
+        """Yield the partitions of all rows, some repeatedly. If `columns` has `day`, no other column is read."""
         assert self.day
         types = {self.day: self.columns[self.day]} if self.day in self.columns else {}
         layout = self._build_layout(types, "ignore" if types else "take")

@@ -32,6 +32,7 @@ def read_batches(file: Any, origin: str, layout: Layout) -> Iterator[tuple[int, 
 
     Raises:
         DataError: a column is missing, a value does not have its type, or the file is truncated. A retry cannot help.
+        SpecError: there is no such encoding. A retry cannot help.
     """
     # pyarrow 25 replaces bytes that are not UTF-8 with U+FFFD and reports nothing, so the stream checks them.
     text = Utf8Stream(file, origin, layout.encoding, 2 * BLOCK_BYTES)
@@ -57,7 +58,7 @@ def _open_reader(source: Any, types: dict[str, pa.DataType], extra: str) -> Any:
 
 
 def _choose_types(head: bytes, origin: str, layout: Layout) -> dict[str, pa.DataType]:
-    """Return the types as which pyarrow reads the columns, from the declared types or, without one, the first lines."""
+    """Return the types in which pyarrow reads the columns: from the declared types or else from the first lines."""
     declared_types = {name: _choose_reading_type(data_type) for name, data_type in layout.columns.items()}
     lines = head[: head.rfind(b"\n") + 1] or head  # without the last line, which may be incomplete
     names = _open_reader(io.BytesIO(lines), {}, "guess").schema.names
@@ -70,12 +71,12 @@ def _choose_types(head: bytes, origin: str, layout: Layout) -> dict[str, pa.Data
 
 
 def _choose_reading_type(data_type: pa.DataType) -> pa.DataType:
-    """Return the type as which pyarrow reads a declared column: text for dates and times, which are converted later."""
+    """Return the type in which pyarrow reads a declared column: text for dates and times, which are converted later."""
     return pa.string() if is_read_as_text(data_type) or pa.types.is_temporal(data_type) else data_type
 
 
 def _choose_undeclared_type(data_type: pa.DataType, name: str, origin: str) -> pa.DataType:
-    """Return the type as which pyarrow reads an undeclared column, from the inferred type; refuse a nested column."""
+    """Return the type in which pyarrow reads an undeclared column, from the inferred type; refuse a nested column."""
     if pa.types.is_nested(data_type):
         raise DataError(f"{origin}: column {name} is nested.", 'Declare it as a struct or list, or set extra="ignore".')
     return data_type if data_type in (pa.int64(), pa.float64(), pa.bool_()) else pa.string()

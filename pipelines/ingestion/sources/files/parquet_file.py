@@ -1,4 +1,4 @@
-"""Read a Parquet file in batches that are smaller than its row groups."""
+"""Read a Parquet file in batches of limited size, however large its row groups are."""
 
 from __future__ import annotations
 

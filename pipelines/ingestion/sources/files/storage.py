@@ -37,6 +37,7 @@ def find_partitions(pattern: str, partitions: Iterable[PartitionT]) -> list[Part
         partitions: the partitions to look for.
 
     Raises:
+        DataError: a web server refuses a request, for another reason than a missing file. A retry cannot help.
         SpecError: access is refused. A retry cannot help.
         ServiceError: the store does not answer. A retry can help.
     """
@@ -107,7 +108,11 @@ def open_file(address: str, needs_seek: bool) -> Iterator[Any]:
 
 @contextmanager
 def unpack(file: Any, name: str) -> Iterator[Any]:
-    """Yield the content of a .gz, a .zst or a .zip of one file; any other file is yielded unchanged."""
+    """Yield the content of a .gz, .zst or .zip file; yield a file with another extension unchanged.
+
+    Raises:
+        DataError: a .zip does not have exactly one file, or cannot be unpacked. A retry cannot help.
+    """
     suffix = Path(name).suffix.lower()
     if suffix in CODECS:
         with pa.CompressedInputStream(pa.PythonFile(file, mode="r"), CODECS[suffix]) as content:

@@ -23,7 +23,7 @@ class Utf8Stream:
         stream: file of bytes in the encoding.
         origin: name of the file, for messages.
         encoding: name of the encoding in Python.
-        head_bytes: size of `head`.
+        head_bytes: approximate size of `head`. A smaller file is in `head` completely.
         caller_checks_utf8: whether the caller checks that UTF-8 is valid. If true, a file in UTF-8 is not decoded.
 
     Raises:

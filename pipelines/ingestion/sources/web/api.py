@@ -38,7 +38,7 @@ class _HttpRows:
         columns: maps each required column to its type. Every value must fit its type. Timestamps are converted to UTC.
         extra: `take`: other columns are read too, in types inferred from the first page; `ignore`: they are not read.
         day: column that gives the day of a row (a date, or a timestamp: its day in UTC). By default, the column `date`.
-            If there is none, all rows that HttpSource gets are of the requested day.
+            If there is none, all rows that HttpSource gets are of the requested day; HttpChanges raises an error.
         headers_env: maps the name of a header to the environment variable that holds its value, so that no secret is in
             the code.
         rate_per_s: largest number of requests per second; None for no limit.

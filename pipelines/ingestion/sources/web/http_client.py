@@ -25,8 +25,8 @@ MAX_PAGE_S = 300.0
 """Longest time to read one page, seconds. `TIMEOUT_S` does not stop a server that sends a few bytes at a time. For
 downloads of files there is no such limit."""
 MAX_WAIT_S = 120.0
-"""Longest wait that a header Retry-After may demand, seconds. If it is longer, the step fails, and Airflow can retry
-it."""
+"""Longest wait that a header Retry-After may demand, seconds. If the header demands more, the step fails, and Airflow
+can retry it."""
 CHUNK_BYTES = 1024 * 1024
 """Bytes of a download that are read at a time."""
 T = TypeVar("T")
@@ -68,9 +68,11 @@ class HttpClient:
         """Request a page, and return the result of `read`, which is called with the response.
 
         Raises:
-            DataError: there is no such page, or the request is refused. A retry cannot help.
+            DataError: there is no such page; the server answers that the request is wrong; or the response is not HTTP,
+                or a redirect that is not followed. A retry cannot help.
             SpecError: the credentials are refused, or the address is not valid. A retry cannot help.
-            ServiceError: the server failed, or stopped in the middle of a response, `ATTEMPTS` times. A retry can help.
+            ServiceError: the server failed, or stopped in the middle of a response, `ATTEMPTS` times; or it demands a
+                wait of more than `MAX_WAIT_S`. A retry can help.
         """
         try:
             return self._get_with_retries(url, read, params)
@@ -191,7 +193,7 @@ def _give_up(state: RetryCallState) -> None:
 
 
 def _translate_error(error: requests.exceptions.RequestException, origin: str) -> Exception:
-    """Translate an error. Its own text is left out, because it contains the whole address."""
+    """Translate an error of `requests`. Its own text is left out, because it contains the whole address."""
     exceptions = requests.exceptions
     request_errors = (
         exceptions.MissingSchema,

@@ -164,7 +164,7 @@ class LinkHeader:
 
 
 def look_up(body: Any, path: str) -> Any:
-    """Return the value at a dotted path in a page; None if there is none."""
+    """Return the value at a dotted path in a page, or the page if the path is empty; None if there is no value."""
     for name in path.split(".") if path else ():
         body = body.get(name) if isinstance(body, dict) else None
     return body

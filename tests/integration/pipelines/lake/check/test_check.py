@@ -293,7 +293,7 @@ def test_a_file_that_may_not_be_read_is_found(lake: Lake, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(storage, "iterate_chunks", refuse)
     (finding,) = check_lake().findings
-    assert (finding.problem, finding.detail) == ("unreadable", "may not be read")
+    assert (finding.problem, finding.detail) == ("unreadable", "cannot be read: no permission")
 
 
 def test_a_finding_is_one_line() -> None:
