@@ -126,7 +126,7 @@ def _parse_time(text: str) -> str:
         SpecError: the text is not a time of day. A retry cannot help.
     """
     hour, _, minute = text.partition(":")
-    if not (hour.isdigit() and minute.isdigit() and int(hour) < 24 and int(minute) < 60):
+    if not (hour.isdecimal() and minute.isdecimal() and int(hour) < 24 and int(minute) < 60):
         raise SpecError(f"--schedule {text!r} is not a time of day.", "Write it as HH:MM, in UTC: 03:30.")
     return f"{int(minute)} {int(hour)} * * *"
 

@@ -41,7 +41,8 @@ def add_partition_columns(
             columns[HOUR_COLUMN] = pa.repeat(pa.scalar(partition.hour, pa.int32()), batch.num_rows)
     for column, values in columns.items():
         if column == name.lower():  # DuckDB ignores the case: with Date and date, rows could not be queried
-            _check_no_day_is_lost(batch[name], values, position)
+            if unit == "month":
+                _check_no_day_is_lost(batch[name], values, position)
             batch = batch.set_column(batch.schema.names.index(name), column, values)
         elif column in batch.schema.names:
             raise DataError(

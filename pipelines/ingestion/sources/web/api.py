@@ -80,10 +80,13 @@ class _HttpRows:
         batches = self._read_batches(url, params, day)
         first_batch = next(batches, None)
         if first_batch is None:
-            empty_batch = pa.RecordBatch.from_pylist([], schema=pa.schema(list(self.columns.items())))
-            schema = add_day_column(
-                empty_batch, day, self._get_day_column(self.columns, day), Position(redact(url))
-            ).schema
+            # Without rows, the type of a column that is not declared is not known, and the day's column has no value.
+            types = dict(self.columns)
+            if self.day or day is None:
+                types.setdefault(self.day or DATE_COLUMN, pa.date32())
+            empty_batch = pa.RecordBatch.from_pylist([], schema=pa.schema(list(types.items())))
+            day_column = self._get_day_column(types, day)
+            schema = add_day_column(empty_batch, day, day_column, Position(redact(url))).schema
             return pa.RecordBatchReader.from_batches(schema, iter(()))
         return pa.RecordBatchReader.from_batches(first_batch.schema, chain([first_batch], batches))
 

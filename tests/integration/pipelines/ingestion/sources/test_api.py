@@ -200,6 +200,9 @@ def test_a_day_without_rows_is_empty(source: Any, site: Any, create_response: An
     site.set_responses(create_json_response(create_response, []))
     reader = source(pages=PageNumber()).read(DAY)
     assert reader.schema.names == ["id", "date"] and list(reader) == []
+    site.set_responses(create_json_response(create_response, []))
+    reader = source(pages=PageNumber(), day="seen").read(DAY)
+    assert list(reader) == [], "the day's column is not declared, so no page says its type"
 
 
 @pytest.fixture
@@ -220,6 +223,12 @@ def test_changes_are_the_rows_after_the_watermark(changes: HttpChanges, site: An
     assert site.requests[0][1]["since"] == since
     with pytest.raises(SpecError, match="the watermark 'noon' is not of type"):
         changes.read_changes("noon")
+
+
+def test_no_changes_are_no_error(home: Path, site: Any, create_response: Any) -> None:
+    changes = HttpChanges(f"{site.url}/sales", columns={"seen": UTC}, cursor="seen")
+    site.set_responses(create_json_response(create_response, []))
+    assert changes.read_changes("2013-01-01T00:00:00+00:00").read_all().num_rows == 0
 
 
 def test_changes_that_are_not_in_cursor_order_are_refused(

@@ -71,6 +71,17 @@ def test_the_month_comes_from_the_name_of_the_file_or_from_a_day(tmp_path: Path)
         read(source, Month(dt.date(2013, 2, 1)))
 
 
+def test_a_timestamp_named_date_or_hour_gives_the_partition(tmp_path: Path) -> None:
+    write(tmp_path, all="id,date\n1,2013-01-01T23:30:00\n")
+    columns = {"date": pa.timestamp("us", "UTC")}
+    source = FileSource(f"{tmp_path}/all.csv", "csv", columns, day="date", timezone="UTC", day_timezone="Europe/Berlin")
+    assert read(source, dt.date(2013, 1, 2)) == {"id": [1], "date": [dt.date(2013, 1, 2)]}
+    write(tmp_path, all="id,hour\n1,2013-01-01T23:30:00\n")
+    columns = {"hour": pa.timestamp("us", "UTC")}
+    by_hour = FileSource(f"{tmp_path}/all.csv", "csv", columns, day="hour", timezone="UTC", partition="hour")
+    assert read(by_hour, Hour(dt.date(2013, 1, 1), 23))["hour"] == [23]
+
+
 def test_a_date_within_a_month_is_not_replaced_by_its_first_day(tmp_path: Path) -> None:
     write(tmp_path, all="id,date\n1,2013-01-01\n2,2013-01-02\n")
     source = FileSource(f"{tmp_path}/all.csv", "csv", {"date": pa.date32()}, day="date", partition="month")
