@@ -34,6 +34,8 @@ FLAGS = ("invented_answers", "verbose")
 def load_file(context: typer.Context, path: Path | None) -> Path | None:
     """Use a configuration file's values as the defaults of the command line's options, and return its path.
 
+    If `path` is None, return None and change no default.
+
     Raises:
         BadParameter: The file cannot be read, has a key that is not the name of an option, or has a value of the wrong
             type: an option has a string or a finite number, or true or false (FLAGS), and `spot` is a table. A retry

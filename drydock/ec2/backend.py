@@ -122,7 +122,7 @@ class SpotPriceBackend(EC2Backend):
 
     @property
     def url_paths(self) -> dict[str, Any]:
-        """The path at which moto serves EC2, with the handler that answers with the spot prices."""
+        """The path at which moto serves EC2, with the handler that also answers DescribeSpotPriceHistory."""
         return {"/": SpotPriceResponse.dispatch}
 
 

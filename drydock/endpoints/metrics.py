@@ -52,7 +52,9 @@ Key = tuple[Owner, str, str, str]
 
 
 class EndpointMetrics:
-    """Records values of metrics. Safe for several threads. A kill -9 loses the values of the last two seconds.
+    """Records values of the endpoints' metrics. Safe for several threads.
+
+    A kill -9 loses the values of the last two seconds.
 
     Args:
         store: The server's storage.
