@@ -179,7 +179,7 @@ class VariantAutoscaling(ApplicationAutoscalingBackend):
 
 
 def install(endpoints: Endpoints) -> None:
-    """Make moto use this backend, and load the stored targets and policies."""
+    """Make moto use `VariantAutoscaling`, and load the stored targets and policies."""
     applicationautoscaling_backends.clear()
     applicationautoscaling_backends.backend = bind_arguments(VariantAutoscaling, endpoints)
     for owner in iterate_owners(endpoints.store):

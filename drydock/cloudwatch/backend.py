@@ -118,7 +118,7 @@ def _identify_metric(datum: MetricDatumBase) -> tuple[Any, ...]:
 
 
 def install(store: Store) -> None:
-    """Make moto use this backend."""
+    """Make moto use `StoredCloudWatch`."""
     models.Statistics = PercentileStatistics
     cloudwatch_backends.clear()
     cloudwatch_backends.backend = bind_arguments(StoredCloudWatch, store)

@@ -127,7 +127,7 @@ class SpotPriceBackend(EC2Backend):
 
 
 def install(spot_prices: SpotPrices) -> None:
-    """Make moto use this backend."""
+    """Make moto use `SpotPriceBackend`."""
     ec2_backends.clear()
     ec2_backends.backend = bind_arguments(SpotPriceBackend, spot_prices)
 
