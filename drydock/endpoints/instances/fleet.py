@@ -1,7 +1,7 @@
 """Start the instances of one configuration of an endpoint, choose one for each request, and replace those that end.
 
 An instance of a serverless variant answers one request at a time. If no instance is idle, a request starts one more (a
-cold start), up to MaxConcurrency and to one for each core. A standby process is used first, if there is one. An
+cold start): at most MaxConcurrency, and at most one for each core. A standby process is used first, if there is one. An
 instance that is idle for long is stopped.
 """
 
@@ -69,7 +69,7 @@ class Fleet:
             starts_serverless: Whether each serverless variant gets an instance now, which shows that its model loads.
 
         Raises:
-            JobFailed: An instance did not start, or the fleet was stopped. The instances that ran before do not change.
+            JobFailed: An instance did not start: the instances that ran before do not change. Or the fleet was stopped.
         """
         with self._scale_lock:
             surplus_instances, missing_variants = [], []

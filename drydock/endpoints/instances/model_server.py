@@ -1,10 +1,10 @@
 """Load a model with its own inference.py, and answer GET /ping and POST /invocations.
 
-This is a stand-alone program: it is copied into an instance's folder tree, and needs only the standard library. It
-replaces the model server of SageMaker's containers. Once the model is loaded, it listens, and writes the number of
-its port to a file. One request at a time reaches the model, as in a worker of SageMaker's model servers. If the model
-does not answer a request in time, the process ends, as those workers do. Its log then has the stack of each thread, and
-drydock starts another process.
+This is a stand-alone program: it is copied into an instance's folder tree, with the modules of drydock that it imports,
+and needs only the standard library. It replaces the model server of SageMaker's containers. Once the model is loaded,
+it listens, and writes the number of its port to a file. One request at a time reaches the model, as in a worker of
+SageMaker's model servers. If the model does not answer a request in time, the process ends, as those workers do. Its
+log then has the stack of each thread, and drydock starts another process.
 
 A standby process imports the libraries that an earlier process of the same model has imported, and waits until drydock
 opens a pipe. Then it loads the model.
