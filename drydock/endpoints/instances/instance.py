@@ -97,7 +97,8 @@ class Instance:
         """Create the folder tree, begin its log, and download the model into it.
 
         Raises:
-            JobFailed: The model cannot be downloaded, or needs packages that this Python does not have.
+            JobFailed: The folder tree cannot be written, or the model cannot be downloaded, or needs packages that this
+                Python does not have.
         """
         try:
             self._tree.create([self._tree.model, self._tree.output, self._tree.code])
@@ -121,7 +122,7 @@ class Instance:
             imports: What `read_imports` of another instance of the variant returned.
 
         Raises:
-            JobFailed: The process cannot be started.
+            JobFailed: The folder tree cannot be written, or the process cannot be started.
         """
         code = self._tree.code
         try:
