@@ -34,6 +34,8 @@ FLAGS = ("invented_answers", "verbose")
 def load_file(context: typer.Context, path: Path | None) -> Path | None:
     """Use a configuration file's values as the defaults of the command line's options, and return its path.
 
+    If `path` is None, return None and change no default.
+
     Raises:
         BadParameter: The file cannot be read, has a key that is not the name of an option, or has a value of the wrong
             type: an option has a string or a finite number, or true or false (FLAGS), and `spot` is a table. A retry
@@ -54,7 +56,9 @@ def load_file(context: typer.Context, path: Path | None) -> Path | None:
     if not isinstance(spot, Mapping):
         raise typer.BadParameter(f"{path}: spot must be a table")
     if wrong_keys := [key for key, value in content.items() if not _is_valid(value, key)]:
-        raise typer.BadParameter(f"{path}: {', '.join(wrong_keys)} must be a string or a finite number")
+        keys = ", ".join(wrong_keys)
+        rule = f"a string or a finite number; only {' and '.join(FLAGS)} can be true or false"
+        raise typer.BadParameter(f"{path}: {keys} must be {rule}")
     context.default_map = {**(context.default_map or {}), **content}
     context.meta[SPOT_KEY] = spot
     return path

@@ -1,8 +1,8 @@
 """Encode the stored values of moto's S3 and CloudWatch Logs as JSON, and decode them.
 
 The values have known types: JSON's own types, bytes, datetimes, the models of moto's S3, and dictionaries that
-ignore the case of keys. Any other type is refused.
-So a person who changes the stored JSON cannot make the server run code.
+ignore the case of keys. Any other type is refused. So a person who changes the stored JSON cannot make the server run
+code.
 """
 
 import base64

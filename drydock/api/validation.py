@@ -1,4 +1,4 @@
-"""Validate requests against botocore's model of the operation, with SageMaker's error messages."""
+"""Validate requests against botocore's model of the operation, with AWS's error messages."""
 
 from typing import Any
 

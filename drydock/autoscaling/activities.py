@@ -1,4 +1,4 @@
-"""The scaling activities that DescribeScalingActivities shows, newest first."""
+"""The scaling activities that DescribeScalingActivities shows, newest first. A restart of the server deletes them."""
 
 import time
 import uuid
@@ -6,7 +6,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 MAX_ACTIVITIES = 1000
-"""Largest number of activities that are stored for one account and region."""
+"""Largest number of activities that are in memory for one account and region."""
 
 
 @dataclass
@@ -66,5 +66,5 @@ class ScalingActivity:
 
 
 def create_activities() -> "deque[ScalingActivity]":
-    """Return an empty list of activities. If it has more than `MAX_ACTIVITIES`, the oldest ones are dropped."""
+    """Return an empty list of activities. Add each with `appendleft`: a full list then drops its oldest activity."""
     return deque(maxlen=MAX_ACTIVITIES)

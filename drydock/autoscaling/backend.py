@@ -71,7 +71,7 @@ class VariantAutoscaling(ApplicationAutoscalingBackend):
         return {"/$": ScalingResponse.dispatch}
 
     def reset(self) -> None:
-        """Delete all targets and policies, for moto's /moto-api/reset."""
+        """Delete all targets, policies and activities, for moto's /moto-api/reset."""
         for resources in (self._stored_targets, self._stored_policies):
             resources.delete_all(self.owner)
         arguments = (self.endpoints, self.region_name, self.account_id)
@@ -80,7 +80,11 @@ class VariantAutoscaling(ApplicationAutoscalingBackend):
         VariantAutoscaling.__init__(self, *arguments)
 
     def find_variant(self, resource_id: str) -> tuple[Endpoint, str] | None:
-        """Return the endpoint and the variant's name of an id endpoint/NAME/variant/NAME; None if one is missing."""
+        """Return the endpoint and the name of a variant; None if the endpoint or the variant does not exist.
+
+        Args:
+            resource_id: The variant, as endpoint/NAME/variant/NAME.
+        """
         parts = resource_id.split("/")
         endpoint = self.endpoints.get_endpoints(self.owner).get(parts[1]) if len(parts) == 4 else None
         if endpoint is None or parts[3] not in {variant.name for variant in endpoint.record.plan.variants}:
@@ -91,8 +95,8 @@ class VariantAutoscaling(ApplicationAutoscalingBackend):
         """Register a scalable target, or change it.
 
         Raises:
-            AWSValidationException: The variant does not exist, or the range of its number of instances is not valid. A
-                retry cannot help.
+            AWSValidationException: The variant does not exist or is serverless, or the range of its number of instances
+                is not valid. A retry cannot help.
         """
         if dimension == DIMENSION:
             self._check_range(r_id, values)
@@ -109,7 +113,11 @@ class VariantAutoscaling(ApplicationAutoscalingBackend):
         return target
 
     def deregister_scalable_target(self, namespace: str, r_id: str, dimension: str) -> None:
-        """Delete a scalable target and its policies, as AWS does."""
+        """Delete a scalable target and its policies, as AWS does.
+
+        Raises:
+            AWSValidationException: The scalable target does not exist. A retry cannot help.
+        """
         super().deregister_scalable_target(namespace, r_id, dimension)
         self._stored_targets.delete(self.owner, r_id)
         for policy in list(self.policies.values()):
@@ -120,8 +128,8 @@ class VariantAutoscaling(ApplicationAutoscalingBackend):
         """Store a scaling policy, in place of an earlier policy with the same name.
 
         Raises:
-            JsonRESTError: Its scalable target is not registered. A retry cannot help.
-            AWSValidationException: drydock cannot evaluate it. A retry cannot help.
+            JsonRESTError: The policy's scalable target is not registered. A retry cannot help.
+            AWSValidationException: The policy is not valid, or drydock cannot evaluate it. A retry cannot help.
         """
         if arguments["scalable_dimension"] != DIMENSION:
             return super().put_scaling_policy(**arguments)
@@ -148,7 +156,11 @@ class VariantAutoscaling(ApplicationAutoscalingBackend):
     def delete_scaling_policy(
         self, policy_name: str, service_namespace: str, resource_id: str, scalable_dimension: str
     ) -> None:
-        """Delete a scaling policy."""
+        """Delete a scaling policy.
+
+        Raises:
+            AWSValidationException: The policy does not exist. A retry cannot help.
+        """
         super().delete_scaling_policy(policy_name, service_namespace, resource_id, scalable_dimension)
         self._stored_policies.delete(self.owner, _build_key(resource_id, policy_name))
 
@@ -167,7 +179,7 @@ class VariantAutoscaling(ApplicationAutoscalingBackend):
 
 
 def install(endpoints: Endpoints) -> None:
-    """Make moto use this backend, and load the stored targets and policies."""
+    """Make moto use `VariantAutoscaling`, and load the stored targets and policies."""
     applicationautoscaling_backends.clear()
     applicationautoscaling_backends.backend = bind_arguments(VariantAutoscaling, endpoints)
     for owner in iterate_owners(endpoints.store):

@@ -34,6 +34,8 @@ class TargetTracking:
     def decide(self, count: int) -> int:
         """Return how many instances there should be.
 
+        The number changes only if the values were above or below the target for enough periods in a row.
+
         Args:
             count: Number of instances now.
         """
@@ -48,6 +50,8 @@ class TargetTracking:
 
 def apply_steps(policy: Mapping[str, Any], count: int, breach: float) -> int:
     """Return how many instances a step scaling policy wants after its alarm. The number can be negative.
+
+    If no step contains `breach`, the number does not change.
 
     Args:
         policy: StepScalingPolicyConfiguration.

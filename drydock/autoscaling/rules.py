@@ -31,7 +31,7 @@ def check_range(low: int | None, high: int | None, config: ServedConfig, variant
         min_instances: Smallest allowed number of instances of the variant.
 
     Raises:
-        AWSValidationException: The range is not valid. A retry cannot help.
+        AWSValidationException: The range is not valid, or the variant is serverless. A retry cannot help.
     """
     (variant,) = (variant for variant in config.variants if variant.name == variant_name)
     if variant.serverless:
@@ -51,11 +51,11 @@ def check_policy(kind: str | None, body: Mapping[str, Any]) -> None:
     """Check that drydock can evaluate a scaling policy.
 
     Args:
-        kind: PolicyType. moto refuses an unknown one.
-        body: The policy's configuration; empty if the request has none.
+        kind: PolicyType; None if neither the request nor an earlier one has it. moto refuses None and unknown types.
+        body: The policy's configuration; empty if neither the request nor an earlier one has it.
 
     Raises:
-        AWSValidationException: drydock cannot evaluate the policy. A retry cannot help.
+        AWSValidationException: The policy is not valid, or drydock cannot evaluate it. A retry cannot help.
     """
     for member in _COOLDOWNS:
         if (value := body.get(member, 0)) < 0:

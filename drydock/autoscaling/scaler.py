@@ -114,7 +114,7 @@ class Scaler:
             self._change(backend, endpoint, variant, count, f"policy {policy.policy_name} was triggered")
 
     def _measure(self, backend: VariantAutoscaling, endpoint: Endpoint, variant: Variant, policy: Any) -> None:
-        """Add the value of the last period to the values of a target tracking policy."""
+        """Add the last period's value of the metric, if there is one, to the values of a target tracking policy."""
         config = policy.target_tracking_scaling_policy_configuration
         if not config:
             return
@@ -131,7 +131,7 @@ class Scaler:
             tracking.add((count - previous_count) * MINUTE_S / self._period_s / variant.count)
 
     def _decide(self, backend: VariantAutoscaling, variant: Variant, policy: Any) -> int:
-        """Return the number of instances that a policy wants."""
+        """Return the number of instances that a policy wants; the present number if it wants no change."""
         if tracking := self._trackings.get(policy):
             return tracking.decide(variant.count)
         steps = policy.step_scaling_policy_configuration

@@ -29,7 +29,7 @@ class Autoscaling:
         self._scaler: Scaler | None = None
 
     def start(self) -> None:
-        """Start to evaluate the stored policies. If no target is stored, the first request starts the evaluation."""
+        """Start to evaluate the stored policies. Without a target, the first call of `load` starts the evaluation."""
         if any(iterate_owners(self._endpoints.store)):
             self.load()
 

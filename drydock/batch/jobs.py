@@ -49,8 +49,9 @@ class Attempt:
         started_ms: When the training job began to download, in milliseconds since 1970; None before.
         stopped_ms: When the training job ended, in milliseconds since 1970; None before.
         reason: statusReason of the attempt; "" before its end.
-        stop_cause: Why the training job is stopped; None if nobody has requested a stop.
-        stop_reason: Why it is stopped, as a text: the client's text or, for a timeout or a preemption, drydock's.
+        stop_cause: Why the training job is stopped; None if no stop was requested, or if the training job failed before
+            a timeout or a preemption stopped it.
+        stop_reason: Why the training job is stopped, as a text of the client or of drydock; "" if `stop_cause` is None.
     """
 
     training_job: str

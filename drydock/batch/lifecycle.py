@@ -56,7 +56,11 @@ def begin_attempt(batch: BatchQueues, owner: Owner, job: ServiceJob, environment
 
 
 def update_from_training_job(batch: BatchQueues, owner: Owner, job: ServiceJob) -> None:
-    """Update a job from its training job: create a missing training job, stop it if requested, and store its end."""
+    """Update a job from the training job of its current attempt. A job without a current attempt is not changed.
+
+    A missing training job is created. A running one is stopped if a stop was requested, or if it takes too long. The
+    end of the training job is stored.
+    """
     attempt = job.current_attempt
     if attempt is None:
         return
@@ -70,7 +74,10 @@ def update_from_training_job(batch: BatchQueues, owner: Owner, job: ServiceJob) 
 
 
 def stop_attempt(batch: BatchQueues, owner: Owner, job: ServiceJob, cause: StopCause, reason: str) -> None:
-    """Stop the training job of a service job. If it is stopping already, only the cause TERMINATED has an effect."""
+    """Stop the training job of a service job. A job without a current attempt is not changed.
+
+    If a stop was requested already, only the cause TERMINATED has an effect.
+    """
     attempt = job.current_attempt
     if attempt is None or (attempt.stop_cause is not None and cause is not StopCause.TERMINATED):
         return

@@ -29,7 +29,7 @@ def read_instances(payload: dict[str, Any]) -> tuple[str, int]:
     """Return the instance type and the number of instances of the training job.
 
     Raises:
-        ClientException: ResourceConfig does not have both, or one is not valid.
+        ClientException: The payload has no ResourceConfig with both, or one is not valid.
     """
     resources = payload.get("ResourceConfig")
     instance_type = resources.get("InstanceType") if isinstance(resources, dict) else None

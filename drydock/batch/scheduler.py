@@ -128,7 +128,7 @@ class BatchScheduler:
     def _update_misconfiguration_reason(
         self, owner: Owner, job: ServiceJob, queue_job: QueueJob, capacities: list[Capacity]
     ) -> None:
-        """Set the status reason of a waiting job that no service environment can run, or delete it if one can again."""
+        """Set the status reason of a waiting job that no service environment can run. Delete the reason if one can."""
         is_too_large = is_waiting(job) and not can_ever_run(queue_job, capacities)
         if is_too_large != job.status_reason.startswith(MISCONFIGURATION):
             job.status_reason = TOO_LARGE_REASON if is_too_large else ""

@@ -11,7 +11,7 @@ from drydock.cloudwatch.statistics import SIMPLE_STATISTICS, read_percent
 SHORT_PERIODS_S = (10, 20, 30)
 """Periods of an alarm below a minute, seconds. Longer ones are whole minutes."""
 DAY_S, WEEK_S, LONG_PERIOD_S = 86_400, 604_800, 3_600
-"""The periods of an alarm may last a day together, or a week if one period lasts at least an hour. Seconds."""
+"""Seconds. All periods of an alarm together may last a day, or a week if each period lasts at least an hour."""
 COMPARISONS = {
     "GreaterThanThreshold": lambda value, threshold: value > threshold,
     "GreaterThanOrEqualToThreshold": lambda value, threshold: value >= threshold,
@@ -71,7 +71,7 @@ def find_evaluation_problem(alarm: Any) -> str:
     if alarm.threshold is None or alarm.comparison_operator not in COMPARISONS:
         return "it has no threshold, or no comparison that drydock knows"
     if int(alarm.period or 0) < 1 or int(alarm.evaluation_periods or 0) < 1:
-        return "it has no period"
+        return "it has no period, or no number of periods"
     if int(alarm.period) * int(alarm.evaluation_periods) > WEEK_S:
         return "its periods are together longer than a week"
     return ""

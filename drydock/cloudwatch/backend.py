@@ -85,7 +85,7 @@ class StoredCloudWatch(CloudWatchBackend):
         """Add data of metrics.
 
         Raises:
-            ServiceException: A datum has no value, or one that CloudWatch refuses. A retry cannot help.
+            ServiceException: A datum has no name or no value, or CloudWatch refuses its value. A retry cannot help.
         """
         check_data(metric_data)
         super().put_metric_data(namespace, metric_data)
@@ -118,7 +118,7 @@ def _identify_metric(datum: MetricDatumBase) -> tuple[Any, ...]:
 
 
 def install(store: Store) -> None:
-    """Make moto use this backend."""
+    """Make moto use `StoredCloudWatch`."""
     models.Statistics = PercentileStatistics
     cloudwatch_backends.clear()
     cloudwatch_backends.backend = bind_arguments(StoredCloudWatch, store)

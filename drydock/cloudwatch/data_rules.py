@@ -88,7 +88,7 @@ def check_queries(queries: Sequence[Mapping[str, Any]]) -> None:
     """Check that drydock can answer the queries of GetMetricData.
 
     Raises:
-        ValidationError: A query is an expression other than the Id of another query. A retry cannot help.
+        ValidationError: A query is an expression other than the Id of a query of a metric. A retry cannot help.
     """
     expressions = [query["Expression"] for query in queries if query.get("Expression")]
     ids = {query.get("Id") for query in queries if not query.get("Expression")}

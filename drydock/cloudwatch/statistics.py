@@ -90,9 +90,9 @@ class PercentileStatistics(Statistics):
 
 
 def list_data(backend: CloudWatchBackend, namespace: str) -> list[Any]:
-    """Return the data of a namespace, with data of other namespaces among them, which the caller must leave out.
+    """Return all data of a namespace, and some data of other namespaces, which the caller must leave out.
 
-    The metrics of jobs' hosts are only those of the namespace.
+    The data of the metrics of jobs' hosts are already limited to the namespace.
 
     Args:
         backend: moto's CloudWatch, or drydock's, which stores the metrics of jobs' hosts separately.

@@ -122,12 +122,12 @@ class SpotPriceBackend(EC2Backend):
 
     @property
     def url_paths(self) -> dict[str, Any]:
-        """The path at which moto serves EC2, with the handler that answers with the spot prices."""
+        """The path at which moto serves EC2, with the handler that also answers DescribeSpotPriceHistory."""
         return {"/": SpotPriceResponse.dispatch}
 
 
 def install(spot_prices: SpotPrices) -> None:
-    """Make moto use this backend."""
+    """Make moto use `SpotPriceBackend`."""
     ec2_backends.clear()
     ec2_backends.backend = bind_arguments(SpotPriceBackend, spot_prices)
 

@@ -25,7 +25,7 @@ _READ = "SELECT zone, at, usd_h FROM spot_prices WHERE region = ? AND instance_t
 
 
 class InvalidPrice(ValueError):
-    """A price or its time is not valid. A retry cannot help."""
+    """A name, a price or its time is not valid. A retry cannot help."""
 
 
 @dataclass(frozen=True)

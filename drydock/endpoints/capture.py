@@ -71,7 +71,7 @@ class DataCapture:
         response: ModelResponse,
         requested_at: datetime,
     ) -> None:
-        """Capture an invocation, if the configuration says so and its InitialSamplingPercentage, at random, selects it.
+        """Capture an invocation, if capture is enabled and the random sample (InitialSamplingPercentage) includes it.
 
         Args:
             owner: The endpoint's account and region.

@@ -70,7 +70,7 @@ class Endpoint(EndpointDescription):
         return self._fleet
 
     def list_fleets(self) -> list[Fleet]:
-        """Return the instances that serve, and those that an update is starting."""
+        """Return the instances that serve, and those that a creation or an update starts."""
         return [fleet for fleet in (self._fleet, self._next_fleet) if fleet]
 
     def save(self) -> None:
@@ -90,7 +90,7 @@ class Endpoint(EndpointDescription):
         self._run_in_background(self._create)
 
     def update(self, config: ServedConfig, deployment: dict[str, Any] | None) -> bool:
-        """Replace the instances by those of another configuration in the background. Return False if not InService."""
+        """Replace the instances by those of `config` in the background. Return False if the status is not InService."""
         with self._lock:
             if not self._is_in_service:
                 return False
@@ -118,7 +118,7 @@ class Endpoint(EndpointDescription):
         return True
 
     def begin_deletion(self) -> bool:
-        """Refuse new requests. Return False if the endpoint is being deleted already."""
+        """Refuse new requests. Return False if the endpoint is closed, or is being deleted already."""
         with self._lock:
             if self._close_event.is_set() or self.record.status is EndpointStatus.DELETING:
                 return False
@@ -138,7 +138,7 @@ class Endpoint(EndpointDescription):
             fleet.drain(max(deadline - time.monotonic(), 0.0))
 
     def recover(self) -> None:
-        """Start the instances again after a restart of the server. An update that was in progress starts again.
+        """Start the instances again after a restart of the server. An interrupted creation or update starts again.
 
         Call this when the server already answers requests.
         """
@@ -292,6 +292,6 @@ class Endpoint(EndpointDescription):
 
 
 def _end_fleet(fleet: Fleet) -> None:
-    """Stop instances once the requests in progress have ended."""
+    """Stop instances once the requests in progress have ended, at the latest after `TIMEOUT_S` seconds."""
     fleet.drain(TIMEOUT_S)
     fleet.stop()

@@ -34,7 +34,7 @@ class VariantFault:
     ends_at: float
 
     def matches(self, config_name: str) -> bool:
-        """Return whether the fault applies to a configuration, whatever the variant."""
+        """Return whether the fault applies to a configuration. The variant is not compared."""
         return fnmatchcase(config_name, self.config_name or "*")
 
 

@@ -79,8 +79,9 @@ class InvocationResult:
         variant: The variant that answered.
         response: The response.
         model_latency_s: Seconds from sending the request to the model until its response, without the wait for an
-            instance; with the delay of a fault. If no response comes, the wait counts, too; 0 if a cold start fails.
-        instances: How many instances the variant has; 0 if it is serverless.
+            instance, plus the delay of faults. If no response comes, the wait counts, too. If a cold start fails, only
+            the delay of faults counts.
+        instances: How many instances the variant should have; 0 if it is serverless.
     """
 
     variant: str
@@ -90,7 +91,7 @@ class InvocationResult:
 
 
 def should_copy_to_shadow(fleet: Fleet) -> bool:
-    """Decide at random whether the shadow variant gets a copy of the next request.
+    """Decide at random whether the shadow variant gets a copy of the next request; False without a shadow variant.
 
     The probability is the weight of the shadow variant, divided by that of the production variant.
     """
@@ -111,7 +112,8 @@ def invoke(fleet: Fleet, faults: VariantFaults, request: Invocation, endpoint: s
     """Send a request to an instance, and return the model's answer.
 
     If the instance's process ends meanwhile, the request is sent to another instance, or to the process that replaces
-    it. The request fails only if this happens `MAX_BROKEN_REQUESTS` times.
+    it. If this happens `MAX_BROKEN_REQUESTS` times, or if a cold start fails, the result has the status 500. Without a
+    response in time, it has the status 0.
 
     Args:
         fleet: The instances.

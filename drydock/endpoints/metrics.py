@@ -52,7 +52,9 @@ Key = tuple[Owner, str, str, str]
 
 
 class EndpointMetrics:
-    """Records values of metrics. Safe for several threads. A kill -9 loses the values of the last two seconds.
+    """Records values of the endpoints' metrics. Safe for several threads.
+
+    A kill -9 loses the values of the last two seconds.
 
     Args:
         store: The server's storage.
@@ -182,7 +184,7 @@ class EndpointMetrics:
         self._record(owner, endpoint, variant, {"ModelSetupTime": 1e6 * seconds})
 
     def record_usage(self, owner: Owner, endpoint: str, variant: str, values: Mapping[str, float]) -> None:
-        """Record what one instance of a variant used: the values of `INSTANCE_METRICS` that are known."""
+        """Record the utilization of one instance of a variant: the values of `INSTANCE_METRICS` that are known."""
         self._record(owner, endpoint, variant, values)
 
     def _record(self, owner: Owner, endpoint: str, variant: str, values: Mapping[str, float]) -> None:

@@ -138,7 +138,10 @@ class Endpoints:
         return True
 
     def delete(self, endpoint: Endpoint) -> None:
-        """Delete an endpoint in the background, once the requests in progress have ended."""
+        """Delete an endpoint in the background, once the requests in progress have ended. Idempotent.
+
+        After `TIMEOUT_S` seconds, the endpoint is deleted even if some requests have not ended.
+        """
         if endpoint.begin_deletion():
             threading.Thread(target=self._drain_and_remove, args=(endpoint,), name=endpoint.name, daemon=True).start()
 

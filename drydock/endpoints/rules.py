@@ -31,7 +31,7 @@ def check_config(request: Mapping[str, Any]) -> None:
         request: A CreateEndpointConfig request that has passed `api.validation`.
 
     Raises:
-        AWSValidationException: drydock cannot run it. The message names the member. A retry cannot help.
+        AWSValidationException: SageMaker would refuse it, or drydock cannot run it. A retry cannot help.
     """
     _refuse_members(request, _UNSUPPORTED_MEMBERS)
     if asynchronous := request.get("AsyncInferenceConfig"):

@@ -33,6 +33,8 @@ def set_sizes(variants: Sequence[Variant], sizes: Mapping[str, VariantSize]) -> 
 def retain_properties(config: ServedConfig, next_config: ServedConfig, excluded_properties: Collection[str]) -> None:
     """Copy sizes and data capture from the present configuration to the next one. Variants are matched by name.
 
+    A serverless variant of the next configuration keeps its own number of instances.
+
     Args:
         config: The configuration that the endpoint serves.
         next_config: The configuration that it will serve; changed in place.

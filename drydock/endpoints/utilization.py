@@ -1,4 +1,4 @@
-"""Record CloudWatch metrics of the instances of all endpoints: their use of CPU, memory, disk and GPUs."""
+"""Record CloudWatch metrics of the instances of all endpoints: utilization of CPU, memory, disk and GPUs."""
 
 import logging
 import threading

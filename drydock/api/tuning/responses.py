@@ -50,7 +50,10 @@ class TuningResponse(FeatureGroupResponse):
         return ActionResult(listing.list_page(items, request, "HyperParameterTuningJobSummaries"))
 
     def list_training_jobs_for_hyper_parameter_tuning_job(self) -> ActionResult:
-        """Answer ListTrainingJobsForHyperParameterTuningJob, which moto does not have."""
+        """Answer ListTrainingJobsForHyperParameterTuningJob, which moto does not have.
+
+        If the trials are sorted by their objectives, those without an objective are left out.
+        """
         operation = "ListTrainingJobsForHyperParameterTuningJob"
         request: dict[str, Any] = _BY_NAME | self.read_request(operation)
         items = list_trial_items(self._find_tuning(operation))

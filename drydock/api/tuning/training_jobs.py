@@ -1,4 +1,4 @@
-"""Create, find and stop the training jobs that tuning jobs and AWS Batch start, in the same way as client requests."""
+"""Create, find and stop the training jobs of tuning jobs and AWS Batch, by the code that answers clients' requests."""
 
 from typing import Any, cast
 

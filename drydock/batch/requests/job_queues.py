@@ -102,7 +102,8 @@ def _choose_policy(batch: BatchQueues, owner: Owner, queue: Queue, arn: str | No
 def _check_units(batch: BatchQueues, owner: Owner, queue: Queue) -> None:
     """Check the units in which the queue's service environments limit their capacity.
 
-    If the queue has quota shares, all units must be instance types. Otherwise, one of them must be NUM_INSTANCES.
+    If the queue has quota shares, all units must be instance types. Otherwise, each environment must have the unit
+    NUM_INSTANCES.
     """
     policy = batch.tables.find_policy(owner, queue)
     is_quota = policy is not None and policy.quota_share is not None

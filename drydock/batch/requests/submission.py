@@ -21,7 +21,10 @@ MAX_PATTERN_CHARS = 512
 
 
 def submit_service_job(batch: BatchQueues, owner: Owner, request: dict[str, Any]) -> dict[str, Any]:
-    """Answer SubmitServiceJob. A second request with the same clientToken gets the job of the first request."""
+    """Answer SubmitServiceJob. A second request with the same clientToken gets the job of the first request.
+
+    If the two requests differ in more than their tags, the second is refused.
+    """
     stored_request = {key: value for key, value in request.items() if key != "tags"}
     if earlier_job := _find_by_token(batch, owner, request.get("clientToken")):
         if earlier_job.request != stored_request:

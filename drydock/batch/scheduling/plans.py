@@ -70,7 +70,7 @@ class Capacity:
         self._used = dict.fromkeys(self.limits, 0)
 
     def get_limit(self, instance_type: str) -> int:
-        """Return the largest number of instances of a type that the environment can have."""
+        """Return the largest number of instances of a type in the environment; 0 if no unit counts the type."""
         units = self._find_units(instance_type)
         return min(self.limits[unit] for unit in units) if units else 0
 

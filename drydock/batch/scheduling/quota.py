@@ -53,7 +53,10 @@ class QuotaRules:
         return self.limits.get(instance_type, 0)
 
     def may_borrow(self, instance_type: str, total: int) -> bool:
-        """Return whether the share may have a total number of instances of a type, if enough are idle."""
+        """Return whether the share may have a total number of instances of a type, if enough are idle.
+
+        A share cannot borrow instances of a type of which it has none.
+        """
         limit = self.get_limit(instance_type)
         if self.strategy != LEND_AND_BORROW or not limit:
             return False

@@ -48,8 +48,8 @@ class ConnectionPool:
         self._answered_at = 0.0  # when the last response came (time.monotonic)
         self._sent_times: list[float] = []  # when each request in progress was sent
         self.is_stuck = False
-        """Whether the model server seems to hang: a request timed out that was the oldest in progress, and no other
-        request got a response while it waited."""
+        """Whether the model server seems to hang: the oldest request in progress timed out, and no other request got a
+        response while that one waited."""
 
     def post(self, body: bytes, headers: Mapping[str, str], timeout_s: float) -> ModelResponse:
         """Send a request to /invocations, and return the response, whatever its status.

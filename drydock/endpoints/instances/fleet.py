@@ -1,8 +1,8 @@
 """Start the instances of one configuration of an endpoint, choose one for each request, and replace those that end.
 
 An instance of a serverless variant answers one request at a time. If no instance is idle, a request starts one more (a
-cold start), up to one for each core. A standby process is used first, if there is one. An instance that is idle for
-long is stopped.
+cold start): at most MaxConcurrency, and at most one for each core. A standby process is used first, if there is one. An
+instance that is idle for long is stopped.
 """
 
 import contextlib
@@ -35,7 +35,7 @@ CHECK_S = 0.1
 DRAIN_S = 60.0
 # Tolerance before rounding up: 3 * (1 - 2 / 3) is a little more than 1.
 ROUNDING_TOLERANCE = 1e-9
-# Priority of instances while they load their models, if no request waits for them: other instances answer requests.
+# Niceness of instances while they load their models, if no request waits for them: instances that answer go first.
 DEPLOYMENT_NICENESS = 10
 
 
@@ -69,7 +69,7 @@ class Fleet:
             starts_serverless: Whether each serverless variant gets an instance now, which shows that its model loads.
 
         Raises:
-            JobFailed: An instance did not start. The instances that ran before are not changed.
+            JobFailed: An instance did not start: the instances that ran before do not change. Or the fleet was stopped.
         """
         with self._scale_lock:
             surplus_instances, missing_variants = [], []
@@ -180,7 +180,10 @@ class Fleet:
         return [item for item in ready if item.requests == 0] if variant.serverless else ready
 
     def _begin_cold_start(self, variant: Variant) -> Future[None] | None:
-        """Start one more instance in the background; None if the variant is not serverless, or may have no more."""
+        """Start one more instance in the background, and return the future of its start.
+
+        Return None if the variant is not serverless, or may have no more instances.
+        """
         if not variant.serverless:
             return None
         count = sum(instance.variant is variant for instance in self._instances) + self._cold_starts[variant.name]

@@ -97,7 +97,8 @@ class Instance:
         """Create the folder tree, begin its log, and download the model into it.
 
         Raises:
-            JobFailed: The model cannot be downloaded, or needs packages that this Python does not have.
+            JobFailed: The folder tree cannot be written, or the model cannot be downloaded, or needs packages that this
+                Python does not have.
         """
         try:
             self._tree.create([self._tree.model, self._tree.output, self._tree.code])
@@ -121,7 +122,7 @@ class Instance:
             imports: What `read_imports` of another instance of the variant returned.
 
         Raises:
-            JobFailed: The process cannot be started.
+            JobFailed: The folder tree cannot be written, or the process cannot be started.
         """
         code = self._tree.code
         try:
@@ -150,7 +151,8 @@ class Instance:
                 has no effect on a standby process.
 
         Raises:
-            JobFailed: The process ends before it answers, or does not answer in time. The reason quotes its log.
+            JobFailed: The process ends before it answers, or does not answer in time: the reason quotes its log. Or the
+                instance was stopped.
         """
         if self._stop_event.is_set():
             raise JobFailed(self._describe_failed_start())
@@ -192,7 +194,7 @@ class Instance:
         return True
 
     def measure_usage(self, *, is_slow_sample: bool) -> Mapping[str, float]:
-        """Return the CloudWatch metrics of what its processes use, in percent, by name; empty while that is not known.
+        """Return the instance's utilization in percent, by the names of CloudWatch's metrics; empty while unknown.
 
         Args:
             is_slow_sample: Whether the disk and the GPUs are measured, too. That takes longer.
@@ -211,13 +213,14 @@ class Instance:
         return self._host.has_exited() or (pool is not None and pool.is_stuck)
 
     def restart(self, niceness: int = 0) -> None:
-        """Start the process again after its end.
+        """Start the process again after it has ended. If it hangs, end it first.
 
         Args:
             niceness: Niceness of the process while it loads the model; larger if no request waits for the process.
 
         Raises:
-            JobFailed: The process ends before it answers, or does not answer in time. The reason quotes its log.
+            JobFailed: The process ends before it answers, or does not answer in time: the reason quotes its log. Or the
+                instance was stopped.
         """
         self.pool = None
         if self._host is not None:

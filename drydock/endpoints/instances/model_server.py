@@ -1,10 +1,10 @@
 """Load a model with its own inference.py, and answer GET /ping and POST /invocations.
 
-This is a stand-alone program: it is copied into an instance's folder tree, and needs only the standard library. It
-replaces the model server of SageMaker's containers. Once the model is loaded, it listens, and writes the number of
-its port to a file. One request at a time reaches the model, as in a worker of SageMaker's model servers. If the model
-does not answer a request in time, the process ends, as those workers do. Its log then has the stack of each thread, and
-drydock starts another process.
+This is a stand-alone program: it is copied into an instance's folder tree, with the modules of drydock that it imports,
+and needs only the standard library. It replaces the model server of SageMaker's containers. Once the model is loaded,
+it listens, and writes the number of its port to a file. One request at a time reaches the model, as in a worker of
+SageMaker's model servers. If the model does not answer a request in time, the process ends, as those workers do. Its
+log then has the stack of each thread, and drydock starts another process.
 
 A standby process imports the libraries that an earlier process of the same model has imported, and waits until drydock
 opens a pipe. Then it loads the model.
@@ -51,8 +51,8 @@ ADDRESS_VARIABLE = "DRYDOCK_ADDRESS"
 AUTOGROUP_FILE = Path("/proc/self/autogroup")
 """Linux's file with the priority of the process's session, as a niceness. Missing on other systems."""
 AUTOGROUP_TRIES, AUTOGROUP_PAUSE_S = 50, 0.1
-"""Number of tries of a write, and seconds between them: Linux allows only ten writes to such files a second, of all
-processes without privileges together."""
+"""Number of tries of a write, and seconds between them: Linux allows all processes without privileges together only ten
+writes to such files a second."""
 LOAD_PIPE = "load"
 """Name of the pipe, in the code folder. When it is opened for writing, a standby process loads the model."""
 
@@ -125,7 +125,10 @@ class Handler(BaseHTTPRequestHandler):
             return True
 
     def answer_error(self, error: BaseException) -> None:
-        """Answer with an error of the model's code. The error's `status_code` is the HTTP status; 500 without one."""
+        """Answer with an error of the model's code. The error's `status_code` is the HTTP status.
+
+        Without a `status_code` from 400 to 599, the status is 500.
+        """
         status = getattr(error, "status_code", 500)
         is_error_status = isinstance(status, int) and 400 <= status < 600
         text = _format_error(error)
@@ -157,7 +160,7 @@ def _format_error(error: BaseException) -> str:
 
 
 def main(base: Path) -> int:
-    """Load the model, and serve it until SIGTERM. Return the exit code.
+    """Load the model, and serve it until SIGTERM. Return the exit code: 1 if the model cannot be loaded, else 0.
 
     Args:
         base: The root of the instance's folder tree.

@@ -46,7 +46,11 @@ class Standbys:
         self._is_closed = False
 
     def keep_standby(self, instance: Instance) -> None:
-        """Keep a standby process for the variant of a started instance: it imports the same libraries."""
+        """Keep a standby process for the variant of a started instance: it imports the same libraries.
+
+        If there is one already, the next one imports the libraries of this instance. If the libraries of the instance
+        are not known, nothing changes.
+        """
         imports = instance.read_imports()
         with self._condition:
             standby = self._standbys.get(instance.variant.name)
