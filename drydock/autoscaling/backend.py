@@ -1,6 +1,7 @@
 """Extend moto's Application Auto Scaling: check variants, list activities, and store targets and policies."""
 
 import json
+import re
 from typing import Any
 
 from moto.applicationautoscaling import urls
@@ -31,7 +32,10 @@ class ScalingResponse(ApplicationAutoScalingResponse):
 
     def describe_scaling_activities(self) -> str:
         """Answer DescribeScalingActivities."""
-        resource_id, begin = self._get_param("ResourceId"), int(self._get_param("NextToken") or 0)
+        resource_id, token = self._get_param("ResourceId"), str(self._get_param("NextToken") or 0)
+        if not re.fullmatch("[0-9]{1,18}", token):
+            raise AWSValidationException("NextToken is not a token of this server.")
+        begin = int(token)
         end = begin + (self._get_int_param("MaxResults") or DEFAULT_PAGE)
         backend = applicationautoscaling_backends[self.current_account][self.region]
         activities = [activity for activity in list(backend.activities) if resource_id in (None, activity.resource_id)]

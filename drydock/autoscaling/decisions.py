@@ -72,8 +72,14 @@ def apply_steps(policy: Mapping[str, Any], count: int, breach: float) -> int:
 
 
 def _find_adjustment(steps: Sequence[Mapping[str, Any]], breach: float) -> int | None:
+    """Return the adjustment of the step whose interval contains the breach; None if there is no such step.
+
+    As on AWS, a step contains its bound that is nearer to the threshold: above the threshold the lower one, below it
+    the upper one. At the threshold, it may be either.
+    """
     for step in steps:
-        low, high = step.get("MetricIntervalLowerBound"), step.get("MetricIntervalUpperBound")
-        if (low is None or breach >= low) and (high is None or breach < high):
+        low = step.get("MetricIntervalLowerBound", -math.inf)
+        high = step.get("MetricIntervalUpperBound", math.inf)
+        if (breach >= 0 and low <= breach < high) or (breach <= 0 and low < breach <= high):
             return int(step["ScalingAdjustment"])
     return None

@@ -113,7 +113,8 @@ class DataCapture:
         """Log how many captured requests of each endpoint are lost, since the last report."""
         with self._lock:
             if is_closing:  # nothing writes the lines whose last write has failed
-                self._lost_counts.update({target.endpoint: len(lines) for target, lines in self._lines.items()})
+                for target, lines in self._lines.items():
+                    self._lost_counts[target.endpoint] += len(lines)
             lost_counts, self._lost_counts = self._lost_counts, Counter()
         for endpoint, count in lost_counts.items():
             log.error("captured requests of %s: %d are lost, as they could not be written to S3", endpoint, count)

@@ -210,6 +210,10 @@ def test_wrong_targets_and_policies_are_refused(scaling: Any) -> None:
         put_policy(scaling, target, 0.0)
     with pytest.raises(ClientError, match="ScaleInCooldown must be greater than or equal to 0, not -1"):
         put_policy(scaling, target, 1.0, ScaleInCooldown=-1)
+    with pytest.raises(ClientError, match=r"ValidationException.*NextToken is not a token of this server"):
+        scaling.server.client("application-autoscaling").describe_scaling_activities(
+            ServiceNamespace="sagemaker", NextToken="-1"
+        )
     with pytest.raises(ClientError, match="must have StepScalingPolicyConfiguration"):
         scaling.server.client("application-autoscaling").put_scaling_policy(
             PolicyName="empty", PolicyType="StepScaling", **target

@@ -41,6 +41,10 @@ STEPS = [
     {"MetricIntervalLowerBound": 0, "MetricIntervalUpperBound": 10, "ScalingAdjustment": 1},
     {"MetricIntervalLowerBound": 10, "ScalingAdjustment": 3},
 ]
+STEPS_DOWN = [
+    {"MetricIntervalLowerBound": -10, "MetricIntervalUpperBound": 0, "ScalingAdjustment": -1},
+    {"MetricIntervalUpperBound": -10, "ScalingAdjustment": -3},
+]
 
 
 @pytest.mark.parametrize(
@@ -54,6 +58,10 @@ STEPS = [
         ({"AdjustmentType": "PercentChangeInCapacity", "StepAdjustments": [{"ScalingAdjustment": -50}]}, 4, 0, 2),
         ({"AdjustmentType": "PercentChangeInCapacity", "StepAdjustments": [{"ScalingAdjustment": 10}]}, 2, 0, 3),
         ({"AdjustmentType": "PercentChangeInCapacity", "StepAdjustments": [{"ScalingAdjustment": 0}]}, 2, 0, 2),
+        ({"StepAdjustments": STEPS_DOWN}, 5, 0, 4),
+        ({"StepAdjustments": STEPS_DOWN}, 5, -10, 2),
+        ({"StepAdjustments": STEPS_DOWN}, 5, -9, 4),
+        ({"StepAdjustments": STEPS_DOWN}, 5, 1, 5),
         ({}, 2, 5, 2),
     ],
 )

@@ -37,7 +37,7 @@ def test_lines_above_the_limit_are_left_out(
 def test_lost_lines_are_logged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, limit: int, lost: str
 ) -> None:
-    """The first 43 lines have no space, or the last write of all 50 lines fails."""
+    """The first 43 lines have no space, or the last write of all 50 lines, of two variants, fails."""
     monkeypatch.setattr(module, "MAX_WAITING_CHARS", limit)
 
     def write(capture: DataCapture, target: module.Target, lines: list[str]) -> None:
@@ -46,8 +46,9 @@ def test_lost_lines_are_logged(
 
     monkeypatch.setattr(DataCapture, "_write", write)
     capture = DataCapture(Settings(tmp_path, "http://127.0.0.1:1", 1, 1))
-    for _ in range(50):
-        capture.record(Owner("1", "r"), "e", "v", CONFIG, REQUEST, ANSWER, NOW)
+    for number in range(50):
+        variant = "v" if limit == 10_000 else f"v{number % 2}"
+        capture.record(Owner("1", "r"), "e", variant, CONFIG, REQUEST, ANSWER, NOW)
     capture.start()
     capture.close()
     assert [record.message for record in caplog.records] == [
