@@ -172,7 +172,8 @@ def forecast_deployment(
 def list_advice(as_json: JsonOption = False) -> None:
     """Say what could cost less: jobs on demand, failed jobs, instances of the wrong size, endpoints without requests.
 
-    The size of an endpoint is judged after a week. Until then, a sentence says so. Leeway's page shows these sentences.
+    The size of an endpoint is judged after a week. Until then, a sentence says that it is not judged. Leeway's page
+    shows the same advice.
     """
     from pipelines.costs.endpoints.ledger import EndpointLedger
     from pipelines.costs.ledger import Ledger

@@ -39,7 +39,9 @@ def read_allocated_rows() -> tuple[Rows, Rows]:
 
 
 def read_reserved_rows() -> tuple[Rows, Rows, Coverage | None]:
-    """Read all rows as `read_allocated_rows`, and add to each the cost that the stated commitments cover.
+    """Read all rows as `read_allocated_rows`, and add to each the part of its cost that the stated commitments cover.
+
+    If params.yaml states no commitment, nothing is added.
 
     Returns:
         The rows of jobs, those of endpoints, and the utilization of the commitments; None if params.yaml states none.

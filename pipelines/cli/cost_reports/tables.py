@@ -52,7 +52,7 @@ def build_report(rows: Rows, endpoint_rows: Rows, keys: Sequence[str]) -> dict[s
 def print_tables(rows: Rows, endpoint_rows: Rows, keys: Sequence[str]) -> None:
     """Print the tables of the costs and of the utilization of jobs and of endpoints, and the sum of both costs.
 
-    A table without rows is left out, and so are the utilization of endpoints if it is not known, and the sum if there
+    A table without rows is left out. The utilization of endpoints is left out if it is not known, and the sum if there
     are only jobs or only endpoints.
     """
     from pipelines.costs.charges import format_usd

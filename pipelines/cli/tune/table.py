@@ -56,7 +56,7 @@ def build_table(rows: list[dict[str, str]], metric: str) -> Any:
 
 
 def _shorten(text: str, digits: int, *, is_significant: bool = False) -> str:
-    """Shorten a number; other texts stay as they are."""
+    """Round a number in a text, to decimals or significant digits. Return any other text unchanged."""
     try:
         value = float(text)
     except ValueError:
