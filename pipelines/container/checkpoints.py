@@ -63,7 +63,7 @@ class SaveTimer:
         self._saved_at_s = self._checked_at_s = time.monotonic()
 
     def is_due(self) -> bool:
-        """Return whether to save now. Call it after every step: the next one is assumed to take as long as this one."""
+        """Return whether to save now. Call it after every step: the next step may take as long as the last one."""
         now = time.monotonic()
         step_s, self._checked_at_s = now - self._checked_at_s, now
         return now + step_s - self._saved_at_s >= self._every_s
@@ -203,6 +203,9 @@ def choose_temporary_folder(folder: Path) -> Path:
     """Return the folder for incomplete checkpoints: the parent of `folder`, so that they are not copied to S3.
 
     If `folder` is a separate mount, or its parent is read-only, `folder` itself is returned.
+
+    Raises:
+        OSError: `folder` cannot be written.
     """
     for location in (folder.parent, folder):
         try:
