@@ -20,7 +20,7 @@ def find_project(folder: Path) -> Path:
 
 
 def find_model(folder: Path) -> str:
-    """Return the name of a folder's model: NAME for PROJECT/models/NAME with params.yaml; empty for any other folder."""
+    """Return the name of a folder's model: NAME for PROJECT/models/NAME with params.yaml; empty for any other one."""
     folder = folder.absolute()
     is_model = folder.parent.name == MODELS_FOLDER and (folder / PARAMS_FILE).is_file()
     return folder.name if is_model else ""
