@@ -94,8 +94,8 @@ def build_showback(
     projects = {row["project"] for row in reported_rows}
     project_rows = (row for row in all_rows if row["project"] in projects)
     anomalies = find_anomalies(project_rows, dt.datetime.now(dt.UTC), month)
-    use = summarize_use(coverage, reported_rows, month) if coverage else None
-    return replace(summarize(reported_rows, keys, use), anomalies=anomalies)
+    commitment_use = summarize_use(coverage, reported_rows, month) if coverage else None
+    return replace(summarize(reported_rows, keys, commitment_use), anomalies=anomalies)
 
 
 def print_showback(showback: Showback) -> None:

@@ -58,7 +58,10 @@ def show(
     as_of: AsOfOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Show the prices that are used, with their dates. If LEEWAY_PRICES is api, prices on demand come from AWS."""
+    """Show the prices that are used, with their dates. If LEEWAY_PRICES is api, prices on demand come from AWS.
+
+    Then --as-of is refused, because AWS has only today's prices.
+    """
     from rich.table import Table
 
     refuse_empty_options(context)
@@ -83,7 +86,9 @@ def _list_rows(region: str, day: dt.date | None) -> list[dict[str, Any]]:
     """Return a row for each instance type that has a price on demand in the region.
 
     Raises:
-        DataError: no instance type has a price. A retry cannot help.
+        DataError: no instance type has a price, or a table of prices is not valid. A retry cannot help.
+        InvalidError: LEEWAY_PRICES is api, and `day` is given or AWS denies access. A retry cannot help.
+        ServiceError: AWS does not answer. A retry can help.
     """
     from pipelines.costs.prices import find_region_prices, suggest_prices
 

@@ -14,7 +14,7 @@ COLUMNS = frozenset({"number", "state", "objective", "rounds", "seconds", "reaso
 
 
 def read_rows(folder: Path) -> list[dict[str, str]]:
-    """Return the trials, the lowest objective first; those without an objective (pruned or failed) are at the end.
+    """Return the trials, the lowest objective first; those without one (pruned, stopped or failed) are at the end.
 
     Raises:
         DataError: the folder has no table of trials that can be read. A retry cannot help.

@@ -36,7 +36,7 @@ class Outcome(StrEnum):
     TOO_OLD = "too_old"
     """The partition of the value is too far before the row's partition."""
     TOO_NEW = "too_new"
-    """The value belongs to the row's own partition or to a later one, so it is not known before the prediction."""
+    """The value belongs to the row's own partition or to a later one, and the lookup is one of an earlier partition."""
     UNREACHABLE = "unreachable"
     """The store does not answer, or refuses the request."""
 

@@ -92,7 +92,10 @@ class Loader:
 
     @property
     def epoch(self) -> int:
-        """Number of epochs that are complete."""
+        """Number of epochs that are complete.
+
+        After a `break` at its last batch, an epoch is complete only after the next loop, which yields nothing.
+        """
         return self._epoch
 
     @property

@@ -75,8 +75,9 @@ class Shards:
             JPEG file. It runs in the loader's workers or thread.
 
     Raises:
-        DataError: there is no shard or no sample, or `read_index` refuses a shard or its index. A damaged sample, or a
-            pickle in a shard with an index, is found only when the sample is read. A retry cannot help.
+        DataError: there is no shard or no sample, an index is damaged or that of another file, or a shard without an
+            index is damaged or has an entry that is a pickle. In a shard with an index, damage and pickles are found
+            when the samples are read. A retry cannot help.
     """
 
     part_name = "shard"
