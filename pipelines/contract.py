@@ -29,7 +29,7 @@ class _Message(BaseModel):
 
 
 DEPENDS_ON_OTHER_FIELDS = "depends_on_other_fields"
-"""Type of a validation error that other values of other fields avoid: a field has no effect, or values do not fit."""
+"""Type of a validation error that depends on other fields: a field has no effect, or values do not fit together."""
 RESERVED_OPTIONS = frozenset({"spec", "out", "schema", "help"})
 """Options that every step's command line has; no field may have one of these names."""
 

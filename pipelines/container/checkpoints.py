@@ -63,7 +63,10 @@ class SaveTimer:
         self._saved_at_s = self._checked_at_s = time.monotonic()
 
     def is_due(self) -> bool:
-        """Return whether to save now. Call it after every step: the next step may take as long as the last one."""
+        """Return whether to save now. Call it after every step.
+
+        The next step is assumed to take as long as the last one.
+        """
         now = time.monotonic()
         step_s, self._checked_at_s = now - self._checked_at_s, now
         return now + step_s - self._saved_at_s >= self._every_s

@@ -36,7 +36,7 @@ class Outcome(StrEnum):
     TOO_OLD = "too_old"
     """The partition of the value is too far before the row's partition."""
     TOO_NEW = "too_new"
-    """The value belongs to the row's own partition or to a later one, and the lookup is one of an earlier partition."""
+    """The value belongs to the row's own partition or to a later one, but the lookup allows only earlier partitions."""
     UNREACHABLE = "unreachable"
     """The store does not answer, or refuses the request."""
 
@@ -65,8 +65,8 @@ class LookupResult:
 class LookupReader:
     """Looks up the features of rows in the online store, and counts the outcomes. Threads may share it.
 
-    A store that does not answer, or refuses a request, gets no requests for a second. Only the first such error is
-    logged, until the store answers again.
+    A store that does not answer, or refuses a request, gets no requests for a second. Only the first of several
+    such errors in a row is logged.
     """
 
     lookups: Sequence[CompiledLookup]
@@ -157,7 +157,7 @@ class LookupReader:
     def _list_values(
         self, lookup: CompiledLookup, name: str, records: Sequence[Record | None]
     ) -> list[float | str | None]:
-        """Return the values of a feature: for each row that in its record, or the default if the row has no record.
+        """Return a feature's value for each row: that of the row's record, or the default if the row has no record.
 
         A value that the record lacks is missing: it does not get the default.
         """

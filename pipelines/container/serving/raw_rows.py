@@ -59,7 +59,7 @@ class RawRows:
 
         Raises:
             BadRequest: a row lacks a required column, has a column that is unknown or known only later, has a value of
-                another type, or a key value is missing. The message names row and column.
+                another type, or has a missing value in its key. The message names row and column.
         """
         optional = [name for name in self._optional if all(name in row for row in table.rows)]
         columns: dict[str, list[Any]] = {name: [] for name in (*self.required, *optional)}

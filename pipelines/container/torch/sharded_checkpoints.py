@@ -147,7 +147,7 @@ class ShardedCheckpoints:
         return name
 
     def restore(self) -> ShardedCheckpoint | None:
-        """Return the checkpoint of this training with the most steps that is complete on all hosts; None without any.
+        """Return the last checkpoint (by steps) of this training that is complete on all hosts; None if there is none.
 
         The first process prints the name of the checkpoint. `load` reads its tensors.
         """
@@ -199,7 +199,7 @@ class ShardedCheckpoints:
         }
 
     def _find_last_checkpoint(self) -> ShardedCheckpoint | None:
-        """Return the checkpoint with the most steps that is complete on all hosts; None if there is none.
+        """Return the last checkpoint (by steps) that is complete on all hosts; None if there is none.
 
         The first host proposes its complete checkpoints one by one, and the other hosts verify them.
         """
