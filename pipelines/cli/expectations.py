@@ -142,7 +142,7 @@ def _get_dataset_name(table: str) -> str:
 
 
 def _find_key_and_unit(table: str) -> tuple[Sequence[str], Unit]:
-    """Return the key and the unit of the table's dataset; no key, and days, if the dataset cannot be loaded."""
+    """Return the key and the unit of the table's dataset; no key and `day` if the dataset cannot be loaded."""
     try:
         dataset = load_dataset(_get_dataset_name(table))
         return dataset.key, dataset.partition

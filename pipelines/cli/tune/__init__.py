@@ -42,7 +42,7 @@ def show_report(
     show_all: Annotated[bool, typer.Option("--all", help=f"All trials, not only the best {SHOWN_TRIALS}.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Print the best trials, the best first, and where the HTML report is."""
+    """Print the best trials in the order of their objective, and where the HTML report is."""
     from pipelines.cli.tune.table import build_table, read_rows
     from pipelines.tuning.report.artifacts import is_run_id
     from pipelines.tuning.report.page import PAGE
