@@ -111,7 +111,7 @@ class Checkpoints:
         return self._timer.is_due()
 
     def save(self, step: int, payload: bytes, state: Mapping[str, Any]) -> None:
-        """Save the state after `step` steps, and remove all but the last `max_checkpoints` of this training. Idempotent.
+        """Save the state after `step` steps, and remove all but the last `max_checkpoints` of the training. Idempotent.
 
         If another file has the name of the checkpoint, nothing is saved; a line on stderr says so.
 
