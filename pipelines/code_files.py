@@ -20,7 +20,7 @@ def find_project(folder: Path) -> Path:
 
 
 def find_model(folder: Path) -> str:
-    """Return the name of the model if this is a model's folder: NAME for PROJECT/models/NAME; else an empty text."""
+    """Return the name of a folder's model: NAME for PROJECT/models/NAME with params.yaml; empty for any other one."""
     folder = folder.absolute()
     is_model = folder.parent.name == MODELS_FOLDER and (folder / PARAMS_FILE).is_file()
     return folder.name if is_model else ""
@@ -71,15 +71,18 @@ def locate_bundle(listing: Path, project: Path) -> dict[str, Path]:
 def list_dataset_folders(project: Path) -> list[Path]:
     """List the folders that hold the project's own datasets. Each dataset is a package in one of them.
 
-    The environment variable LEEWAY_DATASETS lists the folders, relative to the project and separated as in PATH. The
-    default is the project's folder datasets/. A folder that does not exist is left out.
+    The environment variable LEEWAY_DATASETS lists the folders, absolute or relative to the project, separated as in
+    PATH. The default is the project's folder datasets/. A folder that does not exist is left out.
     """
     folders = [project.absolute() / name for name in _list_dataset_paths()]
     return [folder for folder in folders if folder.is_dir()]
 
 
 def list_dataset_paths_in_project() -> list[str]:
-    """List the folders of datasets inside the project, as paths relative to it. They need not exist."""
+    """List the folders of datasets inside the project, as paths relative to it. They need not exist.
+
+    Absolute paths and paths with `..` in LEEWAY_DATASETS are left out.
+    """
     return [str(path) for path in _list_dataset_paths() if not path.is_absolute() and ".." not in path.parts]
 
 

@@ -29,7 +29,7 @@ class _Message(BaseModel):
 
 
 DEPENDS_ON_OTHER_FIELDS = "depends_on_other_fields"
-"""Type of a validation error that goes away if other fields are set: a field has no effect, or values do not fit."""
+"""Type of a validation error that depends on other fields: a field has no effect, or values do not fit together."""
 RESERVED_OPTIONS = frozenset({"spec", "out", "schema", "help"})
 """Options that every step's command line has; no field may have one of these names."""
 
@@ -93,7 +93,7 @@ class Spec(Parameters):
         """Check values that are only a part of a spec, such as a section of params.yaml.
 
         The other fields may come from elsewhere. So a missing field is not an error, nor is a field that has no effect
-        without another field.
+        without or beside another field.
 
         Args:
             values: as for `parse`.

@@ -146,13 +146,13 @@ def forecast_deployment(
     from pipelines.steps import forecast_deployment as step
 
     sections = params.load(settings().project, model)
-    machine = {"instance_type": instance_type, "instance_count": instance_count}
-    machine_values = {name: value for name, value in machine.items() if value}
+    instance_options = {"instance_type": instance_type, "instance_count": instance_count}
+    given_options = {name: value for name, value in instance_options.items() if value}
     # Options about instances replace a serverless endpoint of the section, so that the costs of both can be compared.
-    ignored_fields = {"serverless_memory_mb", *ReleasePolicy.needs} if machine_values else set[str]()
+    ignored_fields = {"serverless_memory_mb", *ReleasePolicy.needs} if given_options else set[str]()
     names = ReleasePolicy.model_fields.keys() - ignored_fields
     fields = {name: value for name, value in sections.get("serving", {}).items() if name in names}
-    policy = ReleasePolicy.parse(fields | machine_values, "section serving")
+    policy = ReleasePolicy.parse(fields | given_options, "section serving")
     price_region = _find_region(region, sections.get("budget", {}))
     if not price_region:
         raise SpecError("the region of the price is not known.", "Give --region.")
@@ -172,7 +172,8 @@ def forecast_deployment(
 def list_advice(as_json: JsonOption = False) -> None:
     """Say what could cost less: jobs on demand, failed jobs, instances of the wrong size, endpoints without requests.
 
-    The size of an endpoint is judged after a week. Until then, a sentence says so. Leeway's page shows these sentences.
+    The size of an endpoint is judged after a week. Until then, a sentence says that it is not judged. Leeway's page
+    shows the same advice.
     """
     from pipelines.costs.endpoints.ledger import EndpointLedger
     from pipelines.costs.ledger import Ledger

@@ -97,7 +97,10 @@ def replay_suite(
 
 
 def _print_differences(partitions: Sequence[ReplayedPartition], totals: dict[str, Any]) -> None:
-    """Print the partitions whose verdict or number of quarantined rows would change, and the totals."""
+    """Print the partitions whose verdict or number of quarantined rows would change, and the totals.
+
+    A partition that was never validated is printed, too.
+    """
     from rich.table import Table
 
     console = make_console()
@@ -139,10 +142,10 @@ def _get_dataset_name(table: str) -> str:
 
 
 def _find_key_and_unit(table: str) -> tuple[Sequence[str], Unit]:
-    """Return the key and the unit of the table's dataset; no key if the table belongs to no known dataset."""
+    """Return the key and the unit of the table's dataset; no key and `day` if the dataset cannot be loaded."""
     try:
         dataset = load_dataset(_get_dataset_name(table))
         return dataset.key, dataset.partition
     except SpecError:
-        log.warning("%s belongs to no dataset, so the draft has no expectation about a key", table)
+        log.warning("the dataset of %s cannot be loaded, so the draft has no expectation about a key", table)
         return (), "day"

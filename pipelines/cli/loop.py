@@ -93,7 +93,10 @@ def reset_breaker(model: ModelArgument, why: Annotated[str, typer.Option(help="R
 def write_report(
     model: ModelArgument,
     first: Annotated[
-        str, typer.Option("--from", metavar="DATE", help="First day; the model must have a champion then.")
+        str,
+        typer.Option(
+            "--from", metavar="DATE", help="First day; a promoted version must have this or an earlier as_of."
+        ),
     ],
     last: Annotated[str, typer.Option("--to", metavar="DATE", help="Last day (default: last published).")] = "",
     out: Annotated[str, typer.Option(metavar="FOLDER", help="Folder (default: LEEWAY_HOME/docs/loop/MODEL).")] = "",

@@ -41,6 +41,8 @@ def refuse_empty_options(context: typer.Context) -> None:
 def list_given_options(context: typer.Context) -> dict[str, str]:
     """Map the name of each parameter that the user gave to the name of its option, such as `first` to `--from`.
 
+    An option that has only spaces and commas is empty, too.
+
     Raises:
         SpecError: an option is empty, perhaps because a script's variable is not set. A retry cannot help.
     """

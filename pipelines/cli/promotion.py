@@ -23,9 +23,10 @@ def promote_model(model: str) -> PromoteResult:
     Raises:
         SpecError: there is no such model, or its parameters are not valid. A retry cannot help.
         InvalidError: MLFLOW_TRACKING_URI is not set. A retry cannot help.
-        DataError: the model is not trained. A retry cannot help.
+        DataError: the model is not trained, or the champion was deleted in MLflow. A retry cannot help.
         PromotionError: the gate did not pass the model, or it may not be promoted. A retry cannot help.
         ServiceError: MLflow does not answer. A retry can help.
+        ConflictError: other processes add events of the model at the same time. A retry can help.
     """
     from pipelines.registry.versions import Registry
 

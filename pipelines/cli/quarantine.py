@@ -50,7 +50,7 @@ def show_rows(
     last: LastOption = "",
     limit: Annotated[int, typer.Option(min=1, help="Largest number of rows to show of each partition.")] = 20,
 ) -> None:
-    """Write the rows in quarantine with all columns, one JSON object per line."""
+    """Write rows in quarantine with all columns, one JSON object per line; of each partition, at most --limit."""
     from pipelines.lake import Lake, connect
 
     lake, chosen_dataset = Lake.open(), _find_dataset(dataset, first, last)
@@ -69,7 +69,7 @@ def release_rows(dataset: DatasetOption = "", first: FirstOption = "", last: Las
     """Publish the rows in quarantine that pass the current suite; the other rows stay there. Idempotent.
 
     Every partition that has rows in quarantine is validated again, with all of its staged rows. A partition that cannot
-    be published does not stop the others.
+    be published does not stop the others; the command then exits with code 2.
     """
     chosen_dataset = _find_dataset(dataset, first, last)
     rows_by_partition, refusals = _count_rows_by_partition(chosen_dataset, first, last), dict[Partition, InvalidError]()

@@ -85,7 +85,10 @@ def retire_version(
     version: Annotated[str, typer.Argument(metavar="VERSION", help="Version to retire.")],
     why: Annotated[str, typer.Option(help="Reason; it is recorded.")],
 ) -> None:
-    """Block a version from promotion; only a forced promotion can still use it. Nothing is deleted."""
+    """Block a version from promotion; only a forced promotion can still use it. The champion cannot be retired.
+
+    Nothing is deleted.
+    """
     from pipelines.registry.lifecycle import record_retirement
     from pipelines.registry.versions import Registry
 

@@ -46,7 +46,11 @@ def write_json(value: Any, *, is_strict: bool = False) -> None:
 
 
 def format_json(value: Any, indent: int | None = None, *, is_strict: bool = False) -> str:
-    """Format a value as JSON without invisible characters. A JSON parser returns the same value."""
+    """Format a value as JSON, with invisible characters escaped. A value of a type that JSON lacks is written as text.
+
+    Raises:
+        ValueError: `is_strict` is true, and a number is infinite or NaN. A retry cannot help.
+    """
     text = json.dumps(value, indent=indent, ensure_ascii=False, default=str, allow_nan=not is_strict)
     # JSON has already escaped the newlines in strings. The other newlines separate the lines of the indented JSON.
     return "".join(

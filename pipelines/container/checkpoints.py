@@ -63,7 +63,10 @@ class SaveTimer:
         self._saved_at_s = self._checked_at_s = time.monotonic()
 
     def is_due(self) -> bool:
-        """Return whether to save now. Call it after every step: the next one is assumed to take as long as this one."""
+        """Return whether to save now. Call it after every step.
+
+        The next step is assumed to take as long as the last one.
+        """
         now = time.monotonic()
         step_s, self._checked_at_s = now - self._checked_at_s, now
         return now + step_s - self._saved_at_s >= self._every_s
@@ -108,7 +111,7 @@ class Checkpoints:
         return self._timer.is_due()
 
     def save(self, step: int, payload: bytes, state: Mapping[str, Any]) -> None:
-        """Save the state after `step` steps, and remove all but the last `max_checkpoints` checkpoints. Idempotent.
+        """Save the state after `step` steps, and remove all but the last `max_checkpoints` of the training. Idempotent.
 
         If another file has the name of the checkpoint, nothing is saved; a line on stderr says so.
 
@@ -203,6 +206,9 @@ def choose_temporary_folder(folder: Path) -> Path:
     """Return the folder for incomplete checkpoints: the parent of `folder`, so that they are not copied to S3.
 
     If `folder` is a separate mount, or its parent is read-only, `folder` itself is returned.
+
+    Raises:
+        OSError: `folder` cannot be written.
     """
     for location in (folder.parent, folder):
         try:

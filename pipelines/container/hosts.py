@@ -81,7 +81,7 @@ class Hosts:
         """Return on each host the text that the first host passes. Each host waits for all others.
 
         Args:
-            text: one line. Only the text of the first host is used.
+            text: one line, shorter than `MAX_LINE` as JSON. Only the text of the first host is used.
             identity: a word that must be equal on all hosts, such as a digest of the inputs.
 
         Raises:

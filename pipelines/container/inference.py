@@ -3,8 +3,9 @@
 This file is code/inference.py in a model.tar.gz whose other files are MLflow's package of the version. So it imports
 only the standard library, the requirements of that package and `pipelines.container.serving`, which is in code/, too.
 
-A request has rows of features, or raw rows of the dataset. The names of the columns decide which. Features of raw rows
-are computed by the compiled features (SQL) of the version's package, with the same code as in the command `serve`.
+A request has rows of features, or raw rows of the dataset. The content type says which; if it does not, the names of
+the columns decide. Features of raw rows are computed by the compiled features (SQL) of the version's package, with the
+same code as in the command `serve`.
 """
 
 from __future__ import annotations
@@ -71,8 +72,8 @@ class Prediction(NamedTuple):
     lookups: Mapping[str, Mapping[str, int]] | None = None
     """Maps each lookup to the number of rows by outcome; None if nothing was looked up."""
     looked_up: Mapping[str, Sequence[Any]] | None = None
-    """Maps each looked-up feature to the value of each row. It is in the answer, because the store keeps no earlier
-    values."""
+    """Maps each looked-up feature to its values, one for each row; None if nothing was looked up. The answer has them,
+    because the store keeps no earlier values."""
     latency_ms: float | None = None
     """Milliseconds from the parsed rows to the scores. It is in the answer, because captured requests have no times."""
 
@@ -88,7 +89,8 @@ def model_fn(model_dir: str) -> PackagedModel:
     """Load the packaged model from a folder.
 
     Raises:
-        ValueError: the file of the model's compiled features cannot be read.
+        ValueError: the file of the model's compiled features cannot be read. A retry cannot help.
+        duckdb.Error: DuckDB cannot run the SQL of the compiled features. A retry cannot help.
     """
     model, features = _load_model(Path(model_dir))
     compiled_features, names_file = read_compiled_features(Path(model_dir)), Path(model_dir, "code", NAMES_FILE)
@@ -132,7 +134,7 @@ def input_fn(body: bytes | str, content_type: str) -> list[list[Any]] | Table:
     signature; a missing value is null.
 
     Raises:
-        BadRequest: the content type is not supported, or the body is not of that type or too large.
+        BadRequest: the content type is not supported, or the body is not of that type, is too large or has no rows.
     """
     is_lines = content_type.partition(";")[0].strip().lower() == LINES
     return parse_lines(body) if is_lines else parse_table(body, content_type, LINES)

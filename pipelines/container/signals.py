@@ -53,8 +53,8 @@ class SignalRelay:
     """Pass SIGTERM and SIGINT to the attached child processes, as SIGTERM, while the `with` block runs.
 
     A child can thus save its work before this process ends: after the block, the last signal is sent to this process.
-    A child that does not end is killed `grace_s` seconds after the signal, or at a second Ctrl-C. Only the main thread
-    can use the relay.
+    A child that does not end is killed `grace_s` seconds after the first signal, or at a second Ctrl-C. Only the main
+    thread can use the relay.
     """
 
     def __init__(self, grace_s: float = GRACE_S) -> None:
@@ -69,7 +69,7 @@ class SignalRelay:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Restore the handlers, and send this process the signal that was received."""
+        """Restore the handlers, and send this process the last signal that was received, if there was one."""
         if self._timer:
             self._timer.cancel()
         for number, handler in self._previous_handlers.items():

@@ -76,7 +76,7 @@ class BudgetVerdict(Result):
 
 
 def find_paying_project(project: str, model: str = "") -> str:
-    """Return `project`; if it is empty, return the project that the parameters of the model name.
+    """Return `project`; if it is empty, return the project that the parameters of the model name, or else "".
 
     Raises:
         SpecError: the parameters are not valid. A retry cannot help.
@@ -114,6 +114,8 @@ def compute_month_left_usd(project: str, model: str, running_fleets: Iterable[Ru
 
     Raises:
         SpecError: the parameters are not valid. A retry cannot help.
+        DataError: the cost of a job or an endpoint of the project is not known. A retry cannot help.
+        ServiceError, ConflictError: the lake does not answer. A retry can help.
     """
     from pipelines.costs.ledger import get_current_month
     from pipelines.costs.spending import read_spending
@@ -136,9 +138,12 @@ def check_budget(
         lake: lake with the ledgers; None: the configured one.
 
     Raises:
-        SpecError: an instance type is retired or unknown, or the model's parameters are not valid. A retry cannot help.
-        DataError: an instance type has no known price. A retry cannot help.
-        ServiceError: prices come from AWS, and AWS does not answer. A retry can help.
+        SpecError: an instance type is retired or not known to SageMaker, or the parameters of the model are not valid.
+            A retry cannot help.
+        DataError: an instance type has no known price, or the cost of a job or an endpoint of the project is not
+            known. A retry cannot help.
+        ServiceError, ConflictError: the lake does not answer; or prices come from AWS, and AWS does not answer. A retry
+            can help.
     """
     from pipelines.costs.ledger import get_current_month
     from pipelines.costs.prices import find_launch_price

@@ -23,7 +23,7 @@ def show_key_figures(
 ) -> None:
     """Show the key figures of the platform, each with its target, the number of jobs, and how it is computed.
 
-    The targets are those of section `key_figures` of params.yaml, or of the model's parameters.
+    The targets are in section `key_figures` of params.yaml. Those in the parameters of the model replace them.
     """
     from pipelines.costs.figures.table import build_key_figure_table
     from pipelines.steps.key_figures import KeyFiguresSpec, run

@@ -39,7 +39,9 @@ def read_allocated_rows() -> tuple[Rows, Rows]:
 
 
 def read_reserved_rows() -> tuple[Rows, Rows, Coverage | None]:
-    """Read all rows as `read_allocated_rows`, and add to each the cost that the stated commitments cover.
+    """Read all rows as `read_allocated_rows`, and add to each the part of its cost that the stated commitments cover.
+
+    If params.yaml states no commitment, nothing is added.
 
     Returns:
         The rows of jobs, those of endpoints, and the utilization of the commitments; None if params.yaml states none.
@@ -92,8 +94,8 @@ def build_showback(
     projects = {row["project"] for row in reported_rows}
     project_rows = (row for row in all_rows if row["project"] in projects)
     anomalies = find_anomalies(project_rows, dt.datetime.now(dt.UTC), month)
-    use = summarize_use(coverage, reported_rows, month) if coverage else None
-    return replace(summarize(reported_rows, keys, use), anomalies=anomalies)
+    commitment_use = summarize_use(coverage, reported_rows, month) if coverage else None
+    return replace(summarize(reported_rows, keys, commitment_use), anomalies=anomalies)
 
 
 def print_showback(showback: Showback) -> None:

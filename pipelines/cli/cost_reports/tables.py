@@ -52,7 +52,7 @@ def build_report(rows: Rows, endpoint_rows: Rows, keys: Sequence[str]) -> dict[s
 def print_tables(rows: Rows, endpoint_rows: Rows, keys: Sequence[str]) -> None:
     """Print the tables of the costs and of the utilization of jobs and of endpoints, and the sum of both costs.
 
-    A table without rows is left out, and so are the utilization of endpoints if it is not known, and the sum if there
+    A table without rows is left out. The utilization of endpoints is left out if it is not known, and the sum if there
     are only jobs or only endpoints.
     """
     from pipelines.costs.charges import format_usd
@@ -67,7 +67,7 @@ def print_tables(rows: Rows, endpoint_rows: Rows, keys: Sequence[str]) -> None:
         console.print(build_usage_table(group_rows(rows, keys, summarize_usage), keys, summarize_usage(rows)))
     if endpoint_rows:
         console.print(build_endpoint_table(endpoint_rows, keys))
-        if (use := summarize_endpoint_use(endpoint_rows))["observed_h"]:
-            console.print(build_endpoint_use_table(group_endpoint_rows(endpoint_rows, keys), keys, use))
+        if (total := summarize_endpoint_use(endpoint_rows))["observed_h"]:
+            console.print(build_endpoint_use_table(group_endpoint_rows(endpoint_rows, keys), keys, total))
     if rows and endpoint_rows:
         console.print(f"Jobs and endpoints: {format_usd(sum(row['cost_usd'] for row in (*rows, *endpoint_rows)))}.")

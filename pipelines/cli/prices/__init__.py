@@ -58,7 +58,10 @@ def show(
     as_of: AsOfOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Show the prices that are used, with their dates. If LEEWAY_PRICES is api, prices on demand come from AWS."""
+    """Show the prices that are used, with their dates. If LEEWAY_PRICES is api, prices on demand come from AWS.
+
+    Then --as-of is refused, because AWS has only today's prices.
+    """
     from rich.table import Table
 
     refuse_empty_options(context)
@@ -80,10 +83,12 @@ def show(
 
 
 def _list_rows(region: str, day: dt.date | None) -> list[dict[str, Any]]:
-    """Return a row for each type with a price on demand.
+    """Return a row for each instance type that has a price on demand in the region.
 
     Raises:
-        DataError: no type has a price. A retry cannot help.
+        DataError: no instance type has a price, or a table of prices is not valid. A retry cannot help.
+        InvalidError: LEEWAY_PRICES is api, and `day` is given or AWS denies access. A retry cannot help.
+        ServiceError: AWS does not answer. A retry can help.
     """
     from pipelines.costs.prices import find_region_prices, suggest_prices
 
@@ -112,14 +117,15 @@ def _list_rows(region: str, day: dt.date | None) -> list[dict[str, Any]]:
 
 
 def list_regions(regions: list[str] | None, option: str = "--region") -> list[str]:
-    """Return the regions of the option, else that of the environment.
+    """Return the regions of the option, each once; without the option, the region of the environment.
 
     Args:
         regions: values of the option; None if it is not given.
         option: name of the option, for the error message.
 
     Raises:
-        SpecError: neither the option nor the environment has a region. A retry cannot help.
+        SpecError: a region of the option is empty; or there is neither the option nor a region in the environment. A
+            retry cannot help.
     """
     names = regions or [os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or ""]
     if "" in names:

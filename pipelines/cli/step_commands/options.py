@@ -44,7 +44,9 @@ def _is_flag(field: FieldInfo) -> bool:
 
 
 def parse_value(name: str, text: str, field: FieldInfo) -> Any:
-    """Parse a list or a mapping from JSON or YAML, as params.yaml has it; any other value stays text.
+    """Parse a list or a mapping from JSON or YAML, as params.yaml has it. Any other value stays text.
+
+    The value of a field for text stays text, too, even if it begins as a list or a mapping.
 
     Args:
         name: name of the field, for the error message.

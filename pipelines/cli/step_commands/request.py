@@ -45,6 +45,8 @@ def build_request(step: str, field_values: Mapping[str, Any]) -> Spec:
 def _find_dataset(spec_class: type[Spec], sections: params.Sections, model: str, dataset: str) -> str:
     """Return the dataset of the model, or else `dataset`, or else the project's only one if the step needs a dataset.
 
+    The result is empty if there is none of these.
+
     Raises:
         SpecError: `dataset` is not the one of the model, or none is named and the project has several. A retry cannot
             help.

@@ -1,4 +1,4 @@
-"""`python -m pipelines tune report | apply`: show the trials of a search, apply its winner. `tune` runs a search."""
+"""`python -m pipelines tune report | apply`: show the trials of a tuning, apply its winner. `tune` runs a tuning."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FolderOption = Annotated[
     typer.Option(
         "--tuning",
         metavar="FOLDER|RUN",
-        help="Folder that `tune` wrote (default: the model's data/tuning), or the id of the search's MLflow run, such "
+        help="Folder that `tune` wrote (default: the model's data/tuning), or the id of the tuning's MLflow run, such "
         "as that of TuningOperator.",
     ),
 ]
@@ -42,14 +42,14 @@ def show_report(
     show_all: Annotated[bool, typer.Option("--all", help=f"All trials, not only the best {SHOWN_TRIALS}.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Print the trials, the best first, and where the HTML report is."""
+    """Print the best trials in the order of their objective, and where the HTML report is."""
     from pipelines.cli.tune.table import build_table, read_rows
     from pipelines.tuning.report.artifacts import is_run_id
     from pipelines.tuning.report.page import PAGE
     from pipelines.tuning.winner import read_winner
 
     if model and tuning:
-        raise SpecError("MODEL has no effect beside --tuning, which names the search.", "Give one of them.")
+        raise SpecError("MODEL has no effect beside --tuning, which names the tuning.", "Give one of them.")
     with _open_results(model, tuning) as folder:
         winner, rows = read_winner(folder), read_rows(folder)
     page = f"{PAGE} among the artifacts of run {tuning}" if is_run_id(tuning) else str(folder / PAGE)
@@ -69,7 +69,7 @@ def show_report(
 
 @app.command("apply")
 def apply_winner(model: ModelArgument = "", tuning: FolderOption = "") -> None:
-    """Write the winner's values into section `train` of the model's params.yaml, with a record of the search."""
+    """Write the winner's values into section `train` of the model's params.yaml, with a record of the tuning."""
     from pipelines.tuning import winner as winners
 
     model_folder = _find_model_folder(model)
@@ -83,7 +83,7 @@ def apply_winner(model: ModelArgument = "", tuning: FolderOption = "") -> None:
 
 @contextlib.contextmanager
 def _open_results(model: str, tuning: str) -> Iterator[Path]:
-    """Yield the folder with the results of a search. The results of an MLflow run are downloaded, then removed."""
+    """Yield the folder with the results of a tuning. The results of an MLflow run are downloaded, then removed."""
     from pipelines.tuning.report.artifacts import download_results, is_run_id
 
     if not is_run_id(tuning):
@@ -94,5 +94,9 @@ def _open_results(model: str, tuning: str) -> Iterator[Path]:
 
 
 def _find_model_folder(model: str) -> Path:
-    """Return the folder with the parameters and data of a model; empty: the model of the working directory."""
+    """Return the folder with the parameters and data of a model.
+
+    Args:
+        model: name of the model; empty: the model of the working directory.
+    """
     return params.find_model_folder(settings().project, model or find_model(Path.cwd()))

@@ -14,7 +14,7 @@ COLUMNS = frozenset({"number", "state", "objective", "rounds", "seconds", "reaso
 
 
 def read_rows(folder: Path) -> list[dict[str, str]]:
-    """Return the trials, the lowest objective first; those without an objective (pruned or failed) are at the end.
+    """Return the trials, the lowest objective first; those without one (pruned, stopped or failed) are at the end.
 
     Raises:
         DataError: the folder has no table of trials that can be read. A retry cannot help.
@@ -56,7 +56,7 @@ def build_table(rows: list[dict[str, str]], metric: str) -> Any:
 
 
 def _shorten(text: str, digits: int, *, is_significant: bool = False) -> str:
-    """Shorten a number; other texts stay as they are."""
+    """Round a number in a text, to decimals or significant digits. Return any other text unchanged."""
     try:
         value = float(text)
     except ValueError:

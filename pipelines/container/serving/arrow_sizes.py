@@ -55,7 +55,10 @@ def _sum_message_bytes(metadata: Any, body: Any) -> int:
 
 
 def _read_expanded_size(body: Any, offset: int, length: int) -> int:
-    """Return the size of a buffer after decompression: its first 8 bytes. They are -1 if it is not compressed."""
+    """Return the size of a buffer after decompression, bytes; at least its length in the message.
+
+    The first 8 bytes of the buffer are the size. They are -1 if the buffer is not compressed.
+    """
     if length == 0:
         return 0
     if offset < 0:

@@ -19,8 +19,8 @@ FILE_NAME = "compiled_features.json"
 FORMAT = 3
 """Version of the format in which files are written."""
 FORMATS = (1, 2, 3)
-"""Versions of the format that are read; other files are refused. Files of version 1 lack `Query.separate_sql`, those
-of version 2 lack `CompiledLookup.is_of_earlier_partition`."""
+"""Versions of the format that are read; other files are refused. Files of versions 1 and 2 lack
+`CompiledLookup.is_of_earlier_partition`, and those of version 1 also lack `Query.separate_sql`."""
 MAX_BYTES = 4 * 1024**2
 """Largest size of the file."""
 

@@ -62,9 +62,9 @@ class DirectModel:
 def load_model(package: Path) -> DirectModel | None:
     """Load the model of a package; None if only MLflow can load it.
 
-    Only MLflow can load a package that another file than `MODEL_CODE` loads, that has no signature, or that has a
-    feature whose type is not in `PANDAS_TYPES`: MLflow has to check the values of such a feature. The folder `code` of
-    the package must be on Python's path.
+    Only MLflow can load a package that another file than `MODEL_CODE` loads, that has no signature with names, or that
+    has a feature whose type is not in `PANDAS_TYPES`: MLflow has to check the values of such a feature. The folder
+    `code` of the package must be on Python's path.
 
     Args:
         package: folder of the package.
@@ -83,7 +83,7 @@ def load_model(package: Path) -> DirectModel | None:
 
 
 def _read_features(content: Mapping[str, Any]) -> list[Feature]:
-    """Return the features of the signature; empty if there is none, or if MLflow has to check the type of one."""
+    """Return the features of the signature; empty if only MLflow can load the model, as `load_model` says."""
     inputs = json.loads((content.get("signature") or {}).get("inputs") or "[]")
     if not all(column.get("type") in PANDAS_TYPES and "name" in column for column in inputs):
         return []

@@ -17,11 +17,11 @@ MAX_FLOAT32 = (2 - 2**-23) * 2.0**127
 def list_named_values(
     table: Table, types: Types, ignored_columns: Collection[str] = (), hint: str = ""
 ) -> list[list[Any]]:
-    """Return the values of each row by column name, in the order of the features.
+    """Return the values of rows with column names, in the order of the model's features.
 
     Args:
         table: rows of a request.
-        types: features with their types.
+        types: maps each feature to its type.
         ignored_columns: other columns that a row may have. They are not read.
         hint: end of the message if a row lacks a feature or has an unknown column.
 

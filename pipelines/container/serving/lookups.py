@@ -36,7 +36,7 @@ class Outcome(StrEnum):
     TOO_OLD = "too_old"
     """The partition of the value is too far before the row's partition."""
     TOO_NEW = "too_new"
-    """The value belongs to the row's own partition or to a later one, so it is not known before the prediction."""
+    """The value belongs to the row's own partition or to a later one, but the lookup allows only earlier partitions."""
     UNREACHABLE = "unreachable"
     """The store does not answer, or refuses the request."""
 
@@ -65,7 +65,8 @@ class LookupResult:
 class LookupReader:
     """Looks up the features of rows in the online store, and counts the outcomes. Threads may share it.
 
-    A store that does not answer gets no requests for a second. This is logged once.
+    A store that does not answer, or refuses a request, gets no requests for a second. Only the first of several
+    such errors in a row is logged.
     """
 
     lookups: Sequence[CompiledLookup]
@@ -79,7 +80,7 @@ class LookupReader:
     _is_reachable: bool = True
 
     def look_up(self, rows: pa.Table, partition_starts: Sequence[dt.datetime]) -> LookupResult:
-        """Return the features of each row, as they are in the store, or their defaults. Never fails.
+        """Return the features of each row, as they are in the store, or their defaults. A `StoreError` is not raised.
 
         Args:
             rows: rows with the columns of the keys.
@@ -156,7 +157,10 @@ class LookupReader:
     def _list_values(
         self, lookup: CompiledLookup, name: str, records: Sequence[Record | None]
     ) -> list[float | str | None]:
-        """Return a feature of each row: the value in the row's record, or the default if the row has none."""
+        """Return a feature's value for each row: that of the row's record, or the default if the row has no record.
+
+        A value that the record lacks is missing: it does not get the default.
+        """
         kind, default = self.kinds[name], lookup.features[name]
         if kind == "number" and default is not None:
             default = float(default)

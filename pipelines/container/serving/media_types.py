@@ -57,6 +57,6 @@ def _parse_ranges(accept: str) -> dict[str, Rank]:
 
 
 def _find_rank(ranges: dict[str, Rank], media_type: str) -> Rank:
-    """Return the rank of the most specific range that includes the type."""
+    """Return the rank of the most specific range that includes the type; its quality is 0 if there is no such range."""
     names = (media_type, f"{media_type.partition('/')[0]}/*", "*/*")
     return next((ranges[name] for name in names if name in ranges), Rank(0.0, 0))

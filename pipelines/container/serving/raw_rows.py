@@ -58,8 +58,8 @@ class RawRows:
         """Return the values of each required column, and of the optional ones that all rows have.
 
         Raises:
-            BadRequest: a row lacks a required column, has an unknown one, or a value of another type. The message names
-                row and column.
+            BadRequest: a row lacks a required column, has a column that is unknown or known only later, has a value of
+                another type, or has a missing value in its key. The message names row and column.
         """
         optional = [name for name in self._optional if all(name in row for row in table.rows)]
         columns: dict[str, list[Any]] = {name: [] for name in (*self.required, *optional)}

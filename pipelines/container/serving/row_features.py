@@ -28,11 +28,11 @@ class CheckedRows:
     """Rows of one or several requests, whose columns and types were checked."""
 
     values: Mapping[str, Sequence[Any]]
-    """Maps each column to its values, one for each row. A column that some row lacks is left out."""
+    """Maps each column that is used to its values, one for each row. A column that some row lacks is left out."""
     count: int
     """Number of rows."""
     partition_starts: Sequence[dt.datetime] = ()
-    """Beginning of the partition of each row, in UTC; empty if it is not needed, or the rows lack its columns."""
+    """Beginning of the partition of each row, in UTC; empty if it is not needed, or not known."""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -42,14 +42,15 @@ class CheckedRows:
 
 @dataclass(frozen=True)
 class ComputedRows:
-    """The features that are computed from the rows of a request, and the keys of the features that are looked up."""
+    """Features that are computed from the rows of one or several requests, and the keys of looked-up features."""
 
     table: pa.Table
     """Computed features, and columns of the lookups' keys."""
     partition_starts: Sequence[dt.datetime] = ()
-    """Beginning of the partition of each row, in UTC; empty if it is not needed, or the rows lack its columns."""
+    """Beginning of the partition of each row, in UTC; empty if it is not needed, or not known."""
     key: Mapping[str, Sequence[Any]] = field(default_factory=dict)
-    """Maps each column of the rows' key to its values, one for each row. A column that some row lacks is left out."""
+    """Maps each column of the rows' key to its values, one for each row. A column that `CheckedRows.values`
+    lacks is left out."""
 
     def slice(self, begin: int, count: int) -> ComputedRows:
         """Return `count` of the rows, from the position `begin`."""
@@ -147,7 +148,10 @@ class RowFeatures:
         return self._add_key(rows, self._query.compute_independently(values, rows.count))
 
     def look_up(self, rows: ComputedRows) -> LookupResult | None:
-        """Look up the features that are not computed from the rows. Several threads may call this at a time."""
+        """Look up the features that are not computed from the rows; return None if all are computed.
+
+        Several threads may call this at a time.
+        """
         return self.lookups.look_up(rows.table, rows.partition_starts) if self.lookups else None
 
     def join(self, rows: ComputedRows, lookup_result: LookupResult | None, names: Collection[str]) -> pa.Table:
@@ -173,7 +177,7 @@ class RowFeatures:
         return {name: columns[name] if name in columns else rows.table[name].to_pylist() for name in names}
 
     def warm_up(self, names: Collection[str]) -> pa.Table:
-        """Compute the features of a row of missing values, so that the first request takes no longer than others."""
+        """Compute and look up the features of a row of missing values, so that the first request takes no longer."""
         rows = ComputedRows(self._query.compute({name: [None] for name in self.columns}, 1))
         return self.join(rows, self.lookups.warm_up(rows.table) if self.lookups else None, names)
 

@@ -21,7 +21,7 @@ else:
 LINES = "application/jsonlines"
 """Content type of a request whose lines are JSON lists with the values of a row; also of responses."""
 JSON = "application/json"
-"""Content type of a request with a row as an object by column name, or a list of them; also of responses."""
+"""Content type of a request with one row or a list of rows, each an object by column name; also of responses."""
 CSV = "text/csv"
 """Content type of a request whose first line is a header, and whose other lines are rows. An empty value is missing."""
 PARQUET = "application/vnd.apache.parquet"
@@ -73,7 +73,7 @@ def parse_table(body: bytes | str, content_type: str, *other_types: str) -> Tabl
         other_types: content types that the caller parses itself. An error names them, too, as supported.
 
     Raises:
-        BadRequest: the content type is not supported, or the body is not of that type or too large.
+        BadRequest: the content type is not supported, or the body is not of that type, is too large or has no rows.
     """
     media_type, *parameters = (part.strip().lower() for part in content_type.split(";"))
     if media_type not in _PARSERS:

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 
 def iterate_identifiers(key_columns: Sequence[str], rows: pa.Table | pa.RecordBatch) -> Iterator[str]:
-    """Yield the identifier of each row's record: its key as a JSON text; empty if a column of the key is missing.
+    """Yield the identifier of each row's record: its key as a JSON text; empty if a value of the key is missing.
 
     Args:
         key_columns: columns of the key in the rows.

@@ -70,7 +70,7 @@ def choose_name(step: int, training_digest: str) -> str:
 
 
 def list_names(folder: Path, training_digest: str) -> list[str]:
-    """List the names of the checkpoints of a training, newest first; they may be incomplete.
+    """List the names of the checkpoints of a training, those with the most steps first; they may be incomplete.
 
     Args:
         folder: folder of the checkpoints.
@@ -81,7 +81,7 @@ def list_names(folder: Path, training_digest: str) -> list[str]:
 
 
 def list_other_names(folder: Path, training_digest: str) -> list[str]:
-    """List the names of the checkpoints of trainings with other hyperparameters or data, like `list_names`."""
+    """List the names of the checkpoints of all other trainings, in the order of `list_names`."""
     matches = [match for name in os.listdir(folder) if (match := CHECKPOINT_NAME.fullmatch(name))]
     return sorted((match[0] for match in matches if match[2] != training_digest), reverse=True)
 

@@ -77,7 +77,7 @@ class DataWait:
 
     @property
     def share(self) -> float:
-        """Share of the measured time in which the training waited, from 0 to 1; 0 before the first step."""
+        """Share of the measured time in which the training waited, from 0 to 1; 0 if nothing was measured yet."""
         return _divide(self._waited_s, self._total_s)
 
     def compute_interval_share(self) -> float:
@@ -115,7 +115,10 @@ class DataWait:
         return {"waited_s": self._waited_s, "total_s": self._total_s}
 
     def load_state_dict(self, state: Mapping[str, float]) -> None:
-        """Continue from the seconds of a checkpoint, so that the share is that of the whole training."""
+        """Continue from the seconds of a checkpoint, so that the share is that of the whole training.
+
+        They replace all seconds that this object has measured, also those of `add_reading`.
+        """
         self._waited_s = self._reported_waited_s = float(state["waited_s"])
         self._total_s = self._reported_total_s = float(state["total_s"])
 

@@ -34,7 +34,7 @@ class Division:
             `batch_size` + 1.
 
     Raises:
-        DataError: fewer samples are left than there are processes. A retry with fewer processes can help.
+        DataError: some samples are left, but fewer than there are processes. A retry with fewer processes can help.
         ValueError: processes, workers or batch_size is less than 1.
     """
 
@@ -126,7 +126,7 @@ def merge(spans: Iterable[tuple[int, int]]) -> Spans:
 
 
 def are_valid(spans: Spans, count: int) -> bool:
-    """Return whether the spans are in ascending order, do not overlap, are not empty, and end at most at `count`."""
+    """Return whether the spans are in ascending order, do not overlap, end at most at `count`, and none is empty."""
     bounds = [0, *(bound for span in spans for bound in span), count]
     is_ascending = all(bound <= next_bound for bound, next_bound in pairwise(bounds))
     return is_ascending and all(start < stop for start, stop in spans)

@@ -92,7 +92,10 @@ class Loader:
 
     @property
     def epoch(self) -> int:
-        """Number of epochs that are complete."""
+        """Number of epochs that are complete.
+
+        After a `break` at its last batch, an epoch is complete only after the next loop, which yields nothing.
+        """
         return self._epoch
 
     @property
@@ -136,8 +139,9 @@ class Loader:
         """Continue from a position: the next loop yields what is left of its epoch.
 
         Raises:
-            DataError: the state is not a position, or it is a position of other data or of another order: a retry
-                cannot help. Or fewer samples are left than there are processes: a retry with fewer processes can help.
+            DataError: the state is not a position, or it is a position of other data, of another order or of another
+                version of the format: a retry cannot help. Or fewer samples are left than there are processes: a retry
+                with fewer processes can help.
         """
         try:
             spans = tuple((int(start), int(stop)) for start, stop in state["spans"])

@@ -41,8 +41,8 @@ class RowArrays:
 class ParquetRows:
     """The rows of all Parquet files of a channel: a `Source` whose blocks and parts are the row groups.
 
-    Whole row groups are read. At most one buffer of shuffled rows and one row group are in memory. All files have the
-    same columns and types.
+    Whole row groups are read. A reader has at most one buffer of shuffled rows and one row group in memory. All files
+    must have the columns that are read, with the same types.
 
     Args:
         folder: folder of the channel.
@@ -51,8 +51,8 @@ class ParquetRows:
             and a column for each column of the files. None: each column of the files, under its own name.
 
     Raises:
-        DataError: there is no file, a file is damaged or has other columns, or a column does not hold numbers. A retry
-            cannot help.
+        DataError: there is no file or no row, a file is damaged, lacks a column or has it with another type, or a
+            column does not hold numbers. A retry cannot help.
     """
 
     part_name = "row group"
@@ -200,7 +200,7 @@ def _find_types(path: Path, schema: pa.Schema, names: Sequence[str]) -> dict[str
 
 
 def _convert_column(column: pa.ChunkedArray, path: Path, name: str) -> np.ndarray[Any, Any]:
-    """Return the values in the column's own type; a null of a float is NaN."""
+    """Return the values in the column's own type; a null of a float is NaN, any other null raises a DataError."""
     if pa.types.is_fixed_size_list(column.type):
         chunks = [chunk.flatten() for chunk in column.chunks]
         flat_values = _convert_column(pa.chunked_array(chunks, column.type.value_type), path, name)

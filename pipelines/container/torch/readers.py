@@ -73,7 +73,7 @@ def read_in_workers(
     """Yield batches that the worker processes of a torch DataLoader read, each of them `prefetch` ahead.
 
     Raises:
-        DataError: the data is damaged. A retry cannot help.
+        DataError: the data is damaged, or cannot be made into batches. A retry cannot help.
         RetryableError: a worker was killed. A retry with fewer workers can help.
     """
     batches = DataLoader(

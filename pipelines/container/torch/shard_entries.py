@@ -109,7 +109,7 @@ def decode_sample(shard: str, key: str, entries: Mapping[str, bytes]) -> dict[st
 
 
 def encode_entry(key: str, name: str, value: Any) -> bytes:
-    """Return the content of an entry.
+    """Return the content of an entry. A value of type bytes is the content itself, whatever the ending.
 
     Raises:
         DataError: the ending of the entry's name is one of a pickle, or the value does not suit the ending. A retry

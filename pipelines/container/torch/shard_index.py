@@ -43,8 +43,8 @@ def read_index(shard: Path) -> ShardIndex:
     """Read the index of a shard; if there is none, read the headers of the files in the shard.
 
     Raises:
-        DataError: the shard is damaged, has an entry that is a pickle, or the index is that of another file. A retry
-            cannot help.
+        DataError: the index is damaged or that of another file. Or there is no index, and the shard is damaged or has
+            an entry that is a pickle. A retry cannot help.
     """
     path = get_index_path(shard)
     if not path.exists():
@@ -97,7 +97,7 @@ def scan_shard(shard: Path) -> ShardIndex:
 def iterate_members(tar: tarfile.TarFile) -> Iterator[tuple[tarfile.TarInfo, str, str]]:
     """Yield the files of a shard, each with its sample's key and the entry's name.
 
-    Folders are left out, and so are files whose name has no ending or begins with `__`.
+    Folders and links are left out, and so are files whose name has no ending or begins with `__`.
     """
     for member in tar:
         key, entry = split_name(member.name)

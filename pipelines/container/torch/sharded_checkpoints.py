@@ -106,7 +106,7 @@ class ShardedCheckpoints:
         return self._timer.is_due()
 
     def save(self, step: int, values: Mapping[str, Any], state: Mapping[str, Any]) -> str:
-        """Save the state after `step` steps, and remove all but the last few checkpoints.
+        """Save the state after `step` steps, and remove all but the last `max_checkpoints` of this training.
 
         Args:
             step: number of steps.
@@ -118,6 +118,7 @@ class ShardedCheckpoints:
 
         Raises:
             OSError: a file cannot be written; for example, the disk is full. Older checkpoints stay as they are.
+            RuntimeError: a process failed for another reason. Older checkpoints stay as they are.
         """
         name = self.processes.share_bytes(choose_name(step, self._training_digest).encode()).decode()
         folder = self._temporary / name
@@ -146,11 +147,11 @@ class ShardedCheckpoints:
         return name
 
     def restore(self) -> ShardedCheckpoint | None:
-        """Return the newest checkpoint of this training that is complete on all hosts; None if there is none.
+        """Return the last checkpoint (by steps) of this training that is complete on all hosts; None if there is none.
 
         The first process prints the name of the checkpoint. `load` reads its tensors.
         """
-        checkpoint = self._find_newest_checkpoint()
+        checkpoint = self._find_last_checkpoint()
         if self.processes.is_first:
             # The operator reads this line in the job's log, to compute how much work was lost.
             text = f"name={checkpoint.name} saved_at={checkpoint.marker.saved_at}" if checkpoint else "none"
@@ -164,6 +165,7 @@ class ShardedCheckpoints:
 
         Raises:
             DataError: the checkpoint has other tensors, so it is that of another model. A retry cannot help.
+            OSError, RuntimeError: a shard cannot be read.
         """
         tensors = {key: value for key, value in values.items() if isinstance(value, torch.Tensor)}
         _compare_tensors(checkpoint, {key: list(value.shape) for key, value in tensors.items()})
@@ -196,8 +198,11 @@ class ShardedCheckpoints:
             names[rank]: (row[0], struct.pack(">4q", *row[1:]).hex()) for rank, row in enumerate(rows) if row[0] >= 0
         }
 
-    def _find_newest_checkpoint(self) -> ShardedCheckpoint | None:
-        """Return the newest checkpoint that is complete on all hosts: the first host proposes its own one by one."""
+    def _find_last_checkpoint(self) -> ShardedCheckpoint | None:
+        """Return the last checkpoint (by steps) that is complete on all hosts; None if there is none.
+
+        The first host proposes its complete checkpoints one by one, and the other hosts verify them.
+        """
         proposals = self._list_complete_checkpoints() if self.processes.is_first else iter(())
         while True:
             proposal = next(proposals, None)
@@ -211,7 +216,10 @@ class ShardedCheckpoints:
                 _write_line(f"checkpoint {name} is not complete on all hosts; trying the one before")
 
     def _list_complete_checkpoints(self) -> Iterator[ShardedCheckpoint]:
-        """Yield the complete checkpoints of this training, newest first; print why others are ignored."""
+        """Yield the complete checkpoints of this training, the one with the most steps first.
+
+        Write to stderr why other checkpoints are ignored.
+        """
         for name in list_other_names(self.folder, self._training_digest):
             _write_line(f"checkpoint {name} belongs to other hyperparameters or other data; it is ignored")
         for name in list_names(self.folder, self._training_digest):
@@ -221,7 +229,10 @@ class ShardedCheckpoints:
                 _write_line(f"checkpoint {name} {error}; trying the one before")
 
     def _verify_on_host(self, name: str) -> Marker | None:
-        """Return the marker of a checkpoint that is complete on this host. Its files are read once on each host."""
+        """Return the marker of a checkpoint; None if it is not complete on this host.
+
+        The files are read once on each host.
+        """
         try:
             folder = self.folder / name
             return verify(folder) if self.processes.is_first_on_host else read_marker(folder)

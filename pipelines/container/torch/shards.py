@@ -72,10 +72,12 @@ class Shards:
     Args:
         folder: folder of the channel.
         decode: function that gets the values of a sample, and returns its values for the batch, such as the pixels of a
-            JPEG file. It runs in the loader's workers.
+            JPEG file. It runs in the loader's workers or thread.
 
     Raises:
-        DataError: there is no shard, a shard is damaged, or has an entry that is a pickle. A retry cannot help.
+        DataError: there is no shard or no sample, an index is damaged or that of another file, or a shard without an
+            index is damaged or has an entry that is a pickle. In a shard with an index, damage and pickles are found
+            when the samples are read. A retry cannot help.
     """
 
     part_name = "shard"
@@ -101,7 +103,7 @@ class Shards:
         yield self._read
 
     def collate(self, slices: Sequence[Sequence[RawSample]]) -> Batch:
-        """Decode the samples, and stack their values: numbers and arrays become tensors, texts and bytes lists.
+        """Decode the samples, and stack their values: numbers and arrays become tensors, all other values lists.
 
         Raises:
             DataError: a sample cannot be decoded, or has other entries or another shape than the rest. A retry

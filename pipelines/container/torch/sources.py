@@ -32,7 +32,8 @@ class Source(Protocol):
     description: str
     """The channel and its parts in words, such as `the channel train has 3 shard(s)`."""
     identity: str
-    """Text that differs if the samples, or their order in the channel, differ."""
+    """Text that differs if the names of the files or the sizes of their blocks differ. It does not depend on the values
+    of the samples."""
     part_count: int
     """Number of parts of the channel. Each process needs one, so this is the largest number of processes."""
     part_name: str
@@ -47,7 +48,10 @@ class Source(Protocol):
         """Number of samples of each block."""
 
     def open(self) -> AbstractContextManager[Callable[[Selection], Samples]]:
-        """Return the function that reads samples. It has open files, so only one thread may use this function."""
+        """Return a context manager that yields the function that reads samples, and closes the files at the end.
+
+        Only one thread may use the function, because it has open files.
+        """
 
     def collate(self, slices: Sequence[Any]) -> Batch:
         """Return a batch of slices of samples."""

@@ -22,15 +22,15 @@ SHARD_BYTES = 64 * 2**20
 def write_shards(
     folder: Path, samples: Iterable[Mapping[str, Any]], *, prefix: str = "shard", shard_bytes: int = SHARD_BYTES
 ) -> list[Path]:
-    """Write samples as `PREFIX-000000.tar`, `PREFIX-000001.tar` ... They appear when all of them are written.
+    """Write samples as `PREFIX-000000.tar`, `PREFIX-000001.tar` ... The files appear when all samples are written.
 
     The same samples give the same bytes.
 
     Args:
         folder: folder of the shards; created if it does not exist.
         samples: entries of each sample, by name. The name's ending says how it is written: npy (an array), json, txt,
-            cls (a whole number); the value of any other ending, such as jpg, is bytes. `__key__` is the sample's
-            key; without `__key__`, the key is the sample's number.
+            cls (a whole number); the value of any other ending, such as jpg, is bytes. Bytes are written unchanged.
+            `__key__` is the sample's key; without `__key__`, the key is the sample's number.
         prefix: start of the names.
         shard_bytes: when a shard has at least this number of bytes, the next one begins.
 
@@ -38,8 +38,8 @@ def write_shards(
         The paths of the shards.
 
     Raises:
-        DataError: there are such shards already, two samples in a row have the same key, or a value does not suit its
-            entry's name. A retry cannot help.
+        DataError: there are such shards already, there is no sample, a sample has no entry, a key is not usable, two
+            samples in a row have the same key, or a value does not suit its entry's name. A retry cannot help.
         OSError: the files cannot be written. Then no shard is written.
     """
     folder.mkdir(parents=True, exist_ok=True)

@@ -38,8 +38,8 @@ def check_folder(folder: Path) -> None:
     """Check that a folder has a model that can be trained, before anything is loaded.
 
     Raises:
-        DataError: a file is missing, or the model is a pickle, an adapter, quantized, or needs code of its own.
-            A retry cannot help.
+        DataError: a file is missing or cannot be read, or the model is a pickle, an adapter, quantized, or needs code
+            of its own. A retry cannot help.
     """
     if not (folder / "config.json").is_file():
         raise DataError(_describe_missing_config(folder), FORMAT_HINT)

@@ -50,9 +50,9 @@ class ChannelData:
         return sum(document.target_count for number in numbers for document in self.sequences[number])
 
     def build_parts(self, numbers: Sequence[int]) -> list[Batch]:
-        """Return this process's share of each part (micro-batch) of a step, of which there are at most `accumulation`.
+        """Return this process's share of each part (micro-batch) of a step.
 
-        Every process gets the same number of parts.
+        A step has at most `accumulation` parts. Every process gets the same number of them.
 
         Args:
             numbers: numbers of the step's sequences.

@@ -30,7 +30,7 @@ def choose_dtype(hyperparameters: Hyperparameters) -> torch.dtype:
 def distribute(build: Callable[[], Any], hyperparameters: Hyperparameters, processes: Processes) -> Any:
     """Build a model in each process, and distribute it. The processes of a host take turns.
 
-    So a host needs the memory for one whole model, and not for one model of each of its processes.
+    So a host with GPUs needs the memory for one whole model, and not for one model of each of its processes.
 
     Args:
         build: builds the whole model on the CPU, equal in all processes.
@@ -76,9 +76,9 @@ def cast_computation(hyperparameters: Hyperparameters, device: torch.device) -> 
 
 
 def exchange_gradients(model: Any, is_last: bool) -> AbstractContextManager[Any]:
-    """Return the context of a backward pass for one part of a step. DDP adds up gradients only after the last part.
+    """Return the context of a backward pass for one part of a step. DDP sums the gradients only after the last part.
 
-    FSDP adds them up after each part: otherwise each process would keep the gradients of the whole model.
+    FSDP sums them after each part: otherwise each process would keep the gradients of the whole model.
     """
     is_delayed = isinstance(model, DistributedDataParallel) and not is_last
     return cast("AbstractContextManager[Any]", model.no_sync()) if is_delayed else nullcontext()

@@ -81,8 +81,8 @@ class Corpus:
 def read_corpus(folder: Path, tokenizer: Any, sequence_length: int) -> Corpus:
     """Read the documents of a channel.
 
-    A text that is longer than a sequence is split into pieces. A prompt with a completion is truncated. A document
-    without a token to predict is left out.
+    A text that is longer than a sequence is split into pieces. A longer prompt with a completion is truncated. A
+    document or piece without a token to predict is left out.
 
     Args:
         folder: folder of the channel, with *.jsonl or *.json.

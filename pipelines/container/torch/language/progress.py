@@ -61,8 +61,9 @@ class Progress:
     def summarize(self) -> dict[str, float]:
         """Return the metrics of all processes since the last line, and set the sums to 0. All processes must call this.
 
-        `tokens_per_s` counts the tokens of the sequences, with padding. `memory_mib` is the largest memory of one
-        process. `mfu` is the share of the peak performance that the model's operations use (model FLOPs utilization).
+        `tokens_per_s` counts the tokens of the sequences, with padding. `memory_mib` is the largest memory that one
+        process has used since it started. `mfu` is the share of the peak performance that the model's operations use
+        (model FLOPs utilization).
         """
         seconds = time.monotonic() - self._started_s
         loss, targets, tokens = self._processes.reduce_sum(self._loss, self._targets, self._tokens)

@@ -2,7 +2,7 @@
 
 Several documents share a sequence. The positions of each document begin at 0. By these positions, transformers finds
 the documents, and masks the attention between them (`find_packed_sequence_indices`, transformers 5.24, with sdpa).
-`check_separation` shows that the loaded model does so.
+`check_separation` checks that the loaded model does so.
 
 This module is part of the training job's bundle, so it imports torch, the standard library and files of the bundle.
 """
@@ -42,7 +42,7 @@ class Batch:
 
 
 def pack(lengths: Sequence[int], capacity: int) -> list[list[int]]:
-    """Put documents into as few sequences as best-fit decreasing needs: at most 11/9 of the fewest (Johnson 1974).
+    """Put documents into sequences by best-fit decreasing: at most 11/9 of the fewest possible, plus 4 (Johnson 1974).
 
     Args:
         lengths: number of tokens of each document, at most `capacity`.
@@ -136,7 +136,8 @@ class Schedule:
 def divide(numbers: Sequence[int], part_count: int, rank: int, process_count: int) -> list[list[int | None]]:
     """Return the sequences of each part (micro-batch) of a step for one process; None stands for an empty sequence.
 
-    All processes get parts of the same size, because processes that divide one model (FSDP) must call it equally often.
+    All processes get equally many parts, of the same sizes: processes that divide one model (FSDP) must call it equally
+    often.
 
     Args:
         numbers: the sequences of the step, at least one.
