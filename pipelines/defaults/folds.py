@@ -68,7 +68,7 @@ def split_by_day(rows: pd.DataFrame, description: Mapping[str, Any], args: argpa
         args: hyperparameters `folds`, `fold_days` and `quantiles`.
 
     Raises:
-        InvalidInput: the features do not name the column of the day, or there are fewer days than the folds need.
+        InvalidInput: the features do not name the column of the day, or a fold has no rows to train or to validate on.
     """
     column = description.get("day", "")
     if column not in rows:

@@ -69,6 +69,8 @@ def check_estimate(
 ) -> Check:
     """Compare an estimate with a bound. The check passes only if the whole interval is within the bound.
 
+    With fewer groups than the policy requires, the check is undecided.
+
     Args:
         name: name of the check.
         estimate: value with its interval at the policy's alpha.
