@@ -25,7 +25,8 @@ from pipelines.system.files import sha256
 
 DATA_FILE = "data.parquet"
 PART_FILES = "part-*.parquet"
-"""Names of the files that the step `divide` wrote instead of `DATA_FILE`; a host may have only some of them."""
+"""Pattern of the names of the files that the step `divide` writes instead of `DATA_FILE`; a host may have only some of
+these files."""
 
 
 def read_channel(folder: Path) -> tuple[pd.DataFrame, dict[str, Any]]:

@@ -45,7 +45,8 @@ from pipelines.defaults.shares import check_row_count, make_train_matrix
 from pipelines.system.traces import record_span
 
 SCORES_FILE = "scores.parquet"
-"""Output file with features and scores of validation rows. The gate compares the scores with those of the package."""
+"""Output file with features and scores of validation rows. The gate compares these scores with those of the packaged
+model."""
 SCORED_ROWS = 1_000
 """Largest number of validation rows in `SCORES_FILE`."""
 QUANTILES_ON_HOSTS = (

@@ -34,8 +34,8 @@ slice, the candidate's metric minus the champion's. `judged` says whether the pa
 def check_slices(holdout: Holdout, policy: Policy) -> tuple[list[Check], pd.DataFrame]:
     """Check that no slice's metric is too far below the champion's: one check for each column of the policy.
 
-    `choose_part_metric` chooses the metric. Without a champion, nothing is judged: the table has the candidate's own
-    value of each slice, and the columns `judged` and `p_value` of the table have no meaning.
+    `choose_part_metric` chooses the metric. Without a champion to compare with, nothing is judged: the table has the
+    candidate's own value of each slice, and the columns `judged` and `p_value` of the table have no meaning.
 
     Returns:
         The checks, and the table of all slices; columns `TABLE_COLUMNS`. Both are empty if the policy has no `slices`.
