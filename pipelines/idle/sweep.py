@@ -69,7 +69,8 @@ def sweep(
         clock: function that returns the current moment, UTC.
 
     Raises:
-        InvalidError: AWS denies a request, or is not set up here. A retry cannot help.
+        InvalidError: AWS denies a request or is not set up here, or a table of prices is not valid. A retry cannot
+            help.
         RetryableError: AWS or the lake does not answer; or an endpoint cannot be deleted now, for example because it is
             being changed. A retry can help.
     """

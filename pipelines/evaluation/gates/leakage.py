@@ -71,7 +71,7 @@ def _list_scores(label: Array, values: pd.Series[Any]) -> list[Array]:
     """Return scores by which the feature may order the rows.
 
     For numbers with missing values, there are two scores: one with missing values as the smallest number, and one with
-    them as the largest. Texts and booleans are categories: see `_score_categories`.
+    them as the largest. All other values, such as texts and booleans, are categories: see `_score_categories`.
     """
     if is_numeric_dtype(values) and not is_bool_dtype(values):
         numbers = values.to_numpy(dtype=float, na_value=np.nan)
