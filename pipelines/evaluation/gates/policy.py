@@ -147,7 +147,7 @@ class Policy(Section):
     AUC is the largest of one class against all others. In a regression, this bounds the concordance: the share of pairs
     of rows that the feature puts in the right order. Null: no check."""
     serving: Serving | None = Serving()
-    """The packaged model, if it is registered; null: no check."""
+    """Bounds of the packaged model, if the candidate is registered; null: no check."""
     max_cost_usd: Amount | None = None
     """Largest cost of the training, US dollars, if the cost is known. Null: the cost is only reported."""
 
