@@ -49,7 +49,7 @@ class LeewayError(Exception):
 
 
 class InvalidError(LeewayError):
-    """The request or the data is wrong: a retry cannot help."""
+    """Something is refused, mostly because the request or the data is wrong: a retry cannot help."""
 
     exit_code = 2
 

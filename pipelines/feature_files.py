@@ -26,7 +26,8 @@ def load_dataset_of_features(features: Path, name: str = "") -> Dataset:
         name: expected name of the dataset; empty: any dataset is accepted.
 
     Raises:
-        SpecError: the features were built from another dataset. A retry cannot help.
+        SpecError: the features were built from another dataset, the dataset cannot be loaded, or no dataset is named
+            and the project does not have exactly one. A retry cannot help.
         DataError: the features cannot be read. A retry cannot help.
     """
     actual_name = _read_dataset_name(features / "train" / FILE_NAME)

@@ -58,7 +58,7 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     parser = Parser(description="Trains gradient-boosted trees.", allow_abbrev=False)
     parse_count, parse_positive, parse_amount = map(make_number_parser, (int, int, float), (0, 1, 0))
     parser.add_argument("--num_round", type=parse_positive, default=400, help="largest number of rounds")
-    stopping_help = "training stops after this many rounds without a lower loss on validation"
+    stopping_help = "training stops after this many rounds without a lower loss on validation; 0: after one round"
     parser.add_argument("--early_stopping_rounds", type=parse_count, default=30, help=stopping_help)
     parser.add_argument("--max_depth", type=parse_count, default=6)
     parser.add_argument("--eta", type=parse_amount, default=0.05, help="learning rate")
@@ -69,7 +69,7 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
         "--quantiles",
         type=_parse_quantiles,
         default=[],
-        help="quantiles that a regression predicts instead of the mean; 0.5 must be among them: 0.1,0.5,0.9",
+        help="quantiles that a regression predicts instead of the mean, such as 0.1,0.5,0.9; 0.5 must be among them",
     )
     parser.add_argument("--nthread", type=parse_count, default=0, help="threads of xgboost; 0: one for each core")
     parser.add_argument("--checkpoint_s", type=parse_amount, default=30.0, help="seconds between saves; 0: each round")
@@ -101,7 +101,7 @@ def make_number_parser(kind: type[int] | type[float], minimum: int) -> Callable[
 
 
 def _parse_quantiles(text: str) -> list[float]:
-    """Parse different quantiles between 0 and 1, with the median among them; return them in ascending order."""
+    """Return the quantiles in ascending order: different numbers between 0 and 1, with 0.5 among them, or none."""
     quantiles: list[float] = []
     with suppress(ValueError):
         quantiles = sorted(float(part) for part in text.strip("[]").split(",") if part.strip())

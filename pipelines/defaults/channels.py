@@ -25,7 +25,8 @@ from pipelines.system.files import sha256
 
 DATA_FILE = "data.parquet"
 PART_FILES = "part-*.parquet"
-"""Names of the files that the step `divide` wrote instead of `DATA_FILE`; a host may have only some of them."""
+"""Pattern of the names of the files that the step `divide` writes instead of `DATA_FILE`; a host may have only some of
+these files."""
 
 
 def read_channel(folder: Path) -> tuple[pd.DataFrame, dict[str, Any]]:
@@ -47,8 +48,8 @@ def read_channel(folder: Path) -> tuple[pd.DataFrame, dict[str, Any]]:
 def read_description(folder: Path) -> dict[str, Any]:
     """Return `dataset`, `task`, `features` and `label` of a channel, and `parts` if it is divided.
 
-    `parts` describes the rows of all parts together: `rows`, `sha256` of the file that was divided, and for the model's
-    schema `categories` and `classes`.
+    `parts` describes the rows of all parts together: `rows` is their number, `sha256` the digest of the file that was
+    divided. `categories` and `classes` are for the model's schema.
 
     Raises:
         InvalidInput: the file does not exist, is damaged, or has no description.

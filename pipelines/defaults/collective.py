@@ -1,7 +1,7 @@
 """Train one booster on several hosts: each has a share of the rows, and xgboost adds up their histograms.
 
-Each of these functions waits for all hosts. So all hosts must call the same functions in the same order. On one host,
-nothing is exchanged.
+Each function of this module waits for all hosts. So all hosts must call the same functions in the same order. On one
+host, nothing is exchanged.
 
 The module is part of the training job's source bundle, so it imports only xgboost, numpy, the standard library and
 files of the bundle.
@@ -53,7 +53,9 @@ def find_group(hosts: Hosts, identity: str) -> Group:
         identity: digest of everything that must be equal on all hosts.
 
     Raises:
-        HostsError: a host did not come, or has other inputs. A retry can help in the first case.
+        HostsError: a host's name does not resolve, or a host does not connect or answer in time: a retry can help. Or a
+            host has other inputs: a retry cannot help.
+        OSError: the port of the first host is in use. A retry can help.
     """
     if hosts.count == 1:
         return Group(hosts, {}, None)

@@ -68,7 +68,7 @@ def split_by_day(rows: pd.DataFrame, description: Mapping[str, Any], args: argpa
         args: hyperparameters `folds`, `fold_days` and `quantiles`.
 
     Raises:
-        InvalidInput: the features do not name the column of the day, or there are fewer days than the folds need.
+        InvalidInput: the features do not name the column of the day, or a fold has no rows to train or to validate on.
     """
     column = description.get("day", "")
     if column not in rows:
@@ -124,7 +124,7 @@ class FoldTraining:
     Args:
         args: hyperparameters; `num_round`, `early_stopping_rounds` and `checkpoint_rounds` are used.
         folds: folds of the window.
-        parameters: parameters of xgboost for each fold, with one metric; less is better.
+        parameters: parameters of xgboost for each fold, with one metric, of which a lower value is better.
         checkpoints: where the boosters are saved. A checkpoint holds all of them.
         tracker: gets the loss of each fold and the mean, round by round.
         stop_signal: when set, a checkpoint is saved, and the training stops.

@@ -91,7 +91,7 @@ class Schema:
             KeyError: a feature column is missing.
             ValueError: a number is infinite, or too large for 32 bits.
         """
-        # pandas takes as long as the booster to select columns, and longer to return each of them.
+        # In pandas, to select the columns takes as long as to score the rows, and to read them one by one takes longer.
         names = list(self.features)
         frame = frame if list(frame.columns) == names else frame[names]
         values = frame.to_numpy(object, na_value=np.nan)

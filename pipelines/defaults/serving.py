@@ -18,7 +18,7 @@ class PackagedModel(PythonModel):
     model: Any
 
     def load_context(self, context: PythonModelContext) -> None:
-        """Load the trained model with the module that the package's configuration names."""
+        """Load the trained model with the module that the configuration of the MLflow model names (`module`)."""
         self.model = import_module(context.model_config["module"]).load(Path(context.artifacts["model"]))
 
     # MLflow derives no signature from this type hint. But without a hint, it warns at every load.

@@ -34,8 +34,8 @@ def make_train_matrix(schema: Schema, rows: pd.DataFrame, hosts: Hosts, parts: M
         parts: description of the parts, if the step `divide` wrote the channel; else empty.
 
     Raises:
-        InvalidInput: there are too few rows, or S3 divided rows that the step `divide` did not write. A retry cannot
-            help.
+        InvalidInput: there are fewer rows than hosts, or S3 divided rows that the step `divide` did not write. A retry
+            cannot help.
     """
     if is_sharded("train") and hosts.count > 1:
         if not parts:
@@ -61,7 +61,7 @@ def check_row_count(hosts: Hosts, row_count: int, parts: Mapping[str, Any]) -> N
     Args:
         hosts: hosts of the job.
         row_count: number of rows in this host's matrix.
-        parts: description of the parts; empty if the file is not divided.
+        parts: description of the parts; empty if the file is not divided, and then nothing is compared.
 
     Raises:
         InvalidInput: the numbers differ, so rows are missing or occur twice. A retry cannot help.

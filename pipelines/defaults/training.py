@@ -6,6 +6,9 @@ of validation rows to SM_OUTPUT_DATA_DIR. Keeps checkpoints in SM_CHECKPOINT_DIR
 A training that was stopped at any moment resumes from its last checkpoint when it is started again. Its model is
 byte-identical to the model of a training without a stop.
 
+With the hyperparameter `folds`, the script writes no model: it measures the loss of the hyperparameters on walk-forward
+folds.
+
 On several hosts (SM_HOSTS), each host reads all rows and trains on its share of them. If S3 divides the channel train
 among the hosts (ShardedByS3Key), each host reads only its share. The first host writes the checkpoints, the record and
 the model.
@@ -42,9 +45,10 @@ from pipelines.defaults.shares import check_row_count, make_train_matrix
 from pipelines.system.traces import record_span
 
 SCORES_FILE = "scores.parquet"
-"""Output file with the scores of validation rows. The gate compares them with the scores of the served model."""
+"""Output file with features and scores of validation rows. The gate compares these scores with those of the packaged
+model."""
 SCORED_ROWS = 1_000
-"""Number of validation rows in `SCORES_FILE`."""
+"""Largest number of validation rows in `SCORES_FILE`."""
 QUANTILES_ON_HOSTS = (
     "quantiles on several hosts: xgboost sets each leaf to the mean of the hosts' quantiles, so the model is about as "
     "good as that of one host, but not the same\n"
@@ -86,6 +90,8 @@ class Training:
 
         Raises:
             Stopped: a signal requested a stop; all rounds so far are in a checkpoint.
+            InvalidInput: the hosts lack rows or have some twice, or the checkpoint is that of another model.
+            HostsError: the hosts cannot train together: see `find_group` and `join`.
         """
         group = collective.find_group(self.hosts, compute_digest(self.inputs))
         self.stop_signal.defer()
@@ -209,10 +215,11 @@ def _describe_error(error: Exception) -> str:
 
 
 def main() -> int:
-    """Train, and write the model to the model folder.
+    """Train, and write the model to the model folder; with `folds`, measure the loss on folds, and write no model.
 
     Returns:
-        The exit code: 0 when done, 143 when stopped by SIGTERM, 130 by SIGINT, 1 after an error.
+        The exit code: 0 when done, 143 when stopped by SIGTERM, 130 by SIGINT, 1 after an error. With LEEWAY_DEBUG, an
+        error is raised instead.
     """
     stop_signal = StopSignal()
     output_folder = get_folder("SM_OUTPUT_DATA_DIR", "output/data")
@@ -265,7 +272,7 @@ def _train(args: argparse.Namespace, stop_signal: StopSignal) -> None:
 
 
 def _train_on_folds(args: argparse.Namespace, tracker: Tracker, stop_signal: StopSignal) -> None:
-    """Measure the hyperparameters on walk-forward folds of both channels; write the record, and no model."""
+    """Measure the loss of the hyperparameters on folds of both channels; write the record, but no model."""
     with record_span("training.read"):
         data_wait = DataWait()
         (rows, description), (validation_rows, _) = map(read_channel, (args.train, args.validation))

@@ -31,9 +31,9 @@ def compute_multiclass_metrics(
         classes: names of the classes.
 
     Returns:
-        rows, log_loss (nats), macro_auc (mean of each class against all others), accuracy, balanced_accuracy, macro_f1,
-        ece (of the predicted class's probability), recall/CLASS and auc/CLASS of each class in the holdout, and
-        baseline_log_loss and baseline_accuracy (of the constant class_shares).
+        rows, log_loss (nats), macro_auc (mean over the classes of the AUC of one class against all others), accuracy,
+        balanced_accuracy, macro_f1, ece (of the predicted class's probability), recall/CLASS and auc/CLASS of each
+        class in the holdout, and baseline_log_loss and baseline_accuracy (of the constant class_shares).
 
     Raises:
         DataError: all labels are equal, or a score is not a finite number. A retry cannot help.

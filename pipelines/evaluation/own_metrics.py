@@ -54,11 +54,11 @@ def make_metric(function: Callable[..., float], *, greater_is_better: bool, task
 
 
 def load_own_metrics(dataset: Dataset) -> Mapping[str, Metric]:
-    """Load the metrics of the dataset's metrics.py.
+    """Load the metrics of the dataset's metrics.py. Without this file, the dataset has no metrics of its own.
 
     Raises:
-        SpecError: the file cannot be imported, or one of its metrics was not made with `make_metric`, has the name of a
-            common metric, or belongs to another task. A retry cannot help.
+        SpecError: the file cannot be imported or lacks `METRICS`, or one of its metrics was not made with
+            `make_metric`, has the name of a common metric, or belongs to another task. A retry cannot help.
     """
     path = dataset.find_file("metrics.py")
     try:

@@ -80,7 +80,10 @@ def _select_features(dataset: Dataset, columns: ibis.Table) -> ibis.Table:
 
 
 def build_lookup_values(dataset: Dataset, lookup: Lookup, rows: ibis.Table) -> ibis.Table:
-    """Return the key of a lookup, with `features.columns.KEY_PREFIX` in its names, and its features; no row twice."""
+    """Return the key of a lookup, its columns prefixed with `features.columns.KEY_PREFIX`, and its features.
+
+    No row occurs twice.
+    """
     columns = compute_columns(dataset, rows)
     features = [select_feature(dataset, columns, name) for name in lookup.features]
     return columns.select(*select_keys(columns, lookup.key), *features).distinct()

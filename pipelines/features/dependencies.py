@@ -33,7 +33,7 @@ def find_source_columns(dataset: Dataset, row_schema: pa.Schema) -> dict[str, fr
 
 
 def find_columns(column: ibis.Column) -> frozenset[str]:
-    """Return the names of the columns that a column of an expression on an unbound table is computed from."""
+    """Return the names of the columns of an unbound table from which a column of an expression is computed."""
     return frozenset(_find_columns(column.op()))
 
 

@@ -43,7 +43,7 @@ def make_rows_independent(table: ibis.Table, row_number_column: str) -> ibis.Tab
 
 
 def _rebuild_node(node: Any, values: dict[str, Any] | None, row_number_column: str) -> Any:
-    """Return a node with these values; in a projection, the windows get the number as a column of their groups."""
+    """Return a node with these values; in a projection, add the column of row numbers to the groups of the windows."""
     node = node.__recreate__(values) if values else node
     if not isinstance(node, ops.Project):
         return node

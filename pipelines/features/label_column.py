@@ -66,6 +66,7 @@ def check_label_type(dataset: Dataset, schema: pa.Schema) -> None:
 
     Raises:
         DataError: the label is not a column and cannot be computed, or its type does not fit. A retry cannot help.
+        SpecError: label.py cannot be imported, or has no function `label`. A retry cannot help.
     """
     if dataset.label:
         check_type(dataset, find_label_type(dataset, schema))
@@ -75,7 +76,9 @@ def find_label_type(dataset: Dataset, schema: pa.Schema) -> pa.DataType:
     """Return the type of the label of rows with this schema.
 
     Raises:
-        DataError: the label is not a column and cannot be computed. A retry cannot help.
+        DataError: there is no label.py, and the label is not a column; or `build_label` refuses the label of label.py.
+            A retry cannot help.
+        SpecError: label.py cannot be imported, or has no function `label`. A retry cannot help.
     """
     if not load_label_function(dataset):
         if dataset.label not in schema.names:

@@ -47,7 +47,8 @@ def open_from_lake(snapshot: Path) -> Iterator[PinnedRows]:
         snapshot: path of the file that the step `snapshot` wrote.
 
     Raises:
-        DataError: `snapshot` does not exist, or the lake has removed the Iceberg snapshot. A retry cannot help.
+        DataError: `snapshot` does not exist or is not valid, or the lake has removed the Iceberg snapshot. A retry
+            cannot help.
     """
     from pipelines.features.earlier_values import find_first_needed_day
     from pipelines.lake import Lake

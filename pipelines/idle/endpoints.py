@@ -54,6 +54,7 @@ class EndpointKind:
     def stop(self, resource: Resource, why: str) -> bool:
         """Delete an endpoint with its configurations, models and alarms, and wait until it is deleted.
 
-        The deletion is recorded in the history of its model, if it has one.
+        The deletion is recorded in the history of the endpoint's model, if it has one. Return False if there was no
+        such endpoint.
         """
         return self.endpoints.undeploy(resource.name, why)

@@ -52,7 +52,10 @@ class ProcessingKind:
         return Resource(name, arn, instances, begin, read_tags(self.sagemaker, arn), job)
 
     def is_used(self, resource: Resource, begin: dt.datetime, now: dt.datetime) -> bool | None:
-        """Return whether any instance's CPU reached the limit; None if none did, but values of an hour are missing."""
+        """Return whether the CPU of any instance reached the limit.
+
+        None if none did, but values of an hour or more are missing, even if only those of one instance.
+        """
         count = int(resource.description["ProcessingResources"]["ClusterConfig"]["InstanceCount"])
         hosts = [f"{resource.name}/algo-{host_number}" for host_number in range(1, count + 1)]
         busy_flags = [

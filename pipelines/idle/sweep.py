@@ -58,8 +58,8 @@ def sweep(
     """Find what is idle, log it with its cost, and stop what may be stopped. Idempotent.
 
     Before a resource is stopped, it is checked again: one that was used or changed in the meantime is not stopped. If
-    AWS refuses a request for one resource, the sweep continues with the others. If AWS does not answer, the sweep ends.
-    In both cases an error is raised at the end, which says what was stopped.
+    AWS denies a request for one resource, the sweep continues with the others. If AWS does not answer, or cannot delete
+    an endpoint now, the sweep ends. In these cases an error is raised at the end, which says what was stopped.
 
     Args:
         kinds: the kinds of resources.
@@ -69,8 +69,10 @@ def sweep(
         clock: function that returns the current moment, UTC.
 
     Raises:
-        InvalidError: AWS denies a request, or an endpoint cannot be deleted now. A retry cannot help.
-        RetryableError: AWS or the lake does not answer. A retry can help.
+        InvalidError: AWS denies a request or is not set up here, or a table of prices is not valid. A retry cannot
+            help.
+        RetryableError: AWS or the lake does not answer; or an endpoint cannot be deleted now, for example because it is
+            being changed. A retry can help.
     """
     findings: list[Finding] = []
     errors: list[LeewayError] = []
@@ -91,7 +93,7 @@ def _attempt(call: Callable[[], T], errors: list[LeewayError]) -> T | None:
     """Return the result of a call; None if it was refused. The error is then logged, and added to `errors`.
 
     Raises:
-        RetryableError: AWS or the lake does not answer. A retry can help.
+        RetryableError: AWS or the lake does not answer, or an endpoint cannot be deleted now. A retry can help.
     """
     try:
         with translate_aws_errors("SageMaker or CloudWatch"):

@@ -54,7 +54,7 @@ class ChangedRows:
     rows: int = 0
     """Number of rows in the file."""
     largest_cursor: Any = None
-    """Largest value of the cursor."""
+    """Largest value of the cursor; None if no row was read."""
     _days: set[dt.date] = field(default_factory=set)
 
     @property

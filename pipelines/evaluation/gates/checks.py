@@ -33,6 +33,8 @@ def check_value(
 def check_row_count(name: str, rows: int, minimum: int, label_rows: Mapping[str, int] | None = None) -> Check:
     """Check that there are enough rows, and enough of each label, to judge; otherwise the check is undecided.
 
+    If a label has no rows, the number of needed rows is not known.
+
     Args:
         name: name of the check.
         rows: number of rows.
@@ -68,6 +70,8 @@ def check_estimate(
     relevant_effect: float = 0.0,
 ) -> Check:
     """Compare an estimate with a bound. The check passes only if the whole interval is within the bound.
+
+    With fewer groups than the policy requires, the check is undecided.
 
     Args:
         name: name of the check.

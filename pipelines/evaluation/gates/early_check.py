@@ -16,8 +16,8 @@ def check_gate_section(section: Mapping[str, Any], dataset: Dataset) -> None:
     """Check that the policy in a section `gate` of the parameters fits the models of the dataset.
 
     Raises:
-        SpecError: the gate would refuse the policy. For example, it names a metric that neither the task nor the
-            dataset's metrics.py has. A retry cannot help.
+        SpecError: the dataset's metrics.py is not valid, or the gate would refuse the policy. For example, the policy
+            names a metric that neither the task nor metrics.py has. A retry cannot help.
         pydantic.ValidationError: the policy has an unknown field or a wrong value. A retry cannot help.
     """
     metrics = {**list_metrics(dataset.task), **load_own_metrics(dataset)}

@@ -35,8 +35,9 @@ def find_groups(holdout: Holdout, policy: Policy) -> Array | None:
 def estimate_metric(holdout: Holdout, name: str, policy: Policy) -> Estimate:
     """Estimate a metric of the candidate, with its interval.
 
-    The method is DeLong's for the AUC of independent rows, and that of `statistics.calibration` for the ECE. In all
-    other cases, it is the jackknife by groups or, for independent rows, the bootstrap.
+    The method is DeLong's for the AUC of independent rows, and that of `statistics.calibration` for the ECE (of a
+    multiclass model, if some predictions are right and some are wrong). In all other cases, it is the jackknife by
+    groups or, for independent rows, the bootstrap.
 
     With fewer groups than the policy requires, the interval is infinite. A metric of a class without rows is NaN.
     """

@@ -34,11 +34,11 @@ slice, the candidate's metric minus the champion's. `judged` says whether the pa
 def check_slices(holdout: Holdout, policy: Policy) -> tuple[list[Check], pd.DataFrame]:
     """Check that no slice's metric is too far below the champion's: one check for each column of the policy.
 
-    `choose_part_metric` chooses the metric. Without a champion, nothing is judged: the table has the candidate's own
-    value of each slice, and the columns `judged` and `p_value` of the table have no meaning.
+    `choose_part_metric` chooses the metric. Without a champion to compare with, nothing is judged: the table has the
+    candidate's own value of each slice, and the columns `judged` and `p_value` of the table have no meaning.
 
     Returns:
-        The checks, and the table of all slices; columns `TABLE_COLUMNS`.
+        The checks, and the table of all slices; columns `TABLE_COLUMNS`. Both are empty if the policy has no `slices`.
 
     Raises:
         DataError: the holdout lacks a column. A retry cannot help.
@@ -72,7 +72,7 @@ def check_weeks(holdout: Holdout, policy: Policy) -> tuple[list[Check], pd.DataF
     """Check that no week's metric is too far below that of the whole holdout. `choose_part_metric` chooses the metric.
 
     Returns:
-        At most one check, and the table of all weeks; columns `TABLE_COLUMNS`.
+        One check, and the table of all weeks; columns `TABLE_COLUMNS`. Both are empty if the policy has no `stability`.
 
     Raises:
         DataError: the holdout lacks the column `date`. A retry cannot help.

@@ -108,6 +108,6 @@ def _read_predictions(dataset: Dataset, evaluation: Path, rows: pd.DataFrame, cl
 
 
 def _select_last_week(train: pd.DataFrame) -> pd.DataFrame:
-    """Select the training rows of their last `LAST_DAYS` days."""
+    """Select the training rows of the last `LAST_DAYS` days of the training."""
     days = pd.to_datetime(train["date"])
     return train[days > days.max() - pd.Timedelta(days=LAST_DAYS)]

@@ -27,7 +27,7 @@ class JudgedData:
     days_after_champion: int | None = None
     """The candidate's as_of minus the champion's, days; None if there is no champion."""
     package: serving.PackageMeasurements | None = None
-    """Measurements of the packaged model; None if it is not registered, or `serving` of the policy is null."""
+    """Measurements of the packaged model; None if the candidate is not registered, or the policy has no `serving`."""
     cost_usd: float | None = None
     """Cost of the training, US dollars; None if it is not known."""
 

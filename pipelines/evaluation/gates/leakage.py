@@ -22,6 +22,7 @@ def check_single_features(holdout: Holdout, features: Sequence[str], bound: floa
     """Check that the AUC of each feature alone, in either direction, is at most the bound.
 
     In a regression, check the concordance. For a multiclass model, check the largest AUC of one class against the rest.
+    If there are no features, nothing is checked, and the outcome is `reported`.
 
     Raises:
         DataError: a feature is not among the columns. A retry cannot help.
@@ -70,7 +71,7 @@ def _list_scores(label: Array, values: pd.Series[Any]) -> list[Array]:
     """Return scores by which the feature may order the rows.
 
     For numbers with missing values, there are two scores: one with missing values as the smallest number, and one with
-    them as the largest. For a category, the score is the mean label of the category.
+    them as the largest. All other values, such as texts and booleans, are categories: see `_score_categories`.
     """
     if is_numeric_dtype(values) and not is_bool_dtype(values):
         numbers = values.to_numpy(dtype=float, na_value=np.nan)
@@ -81,7 +82,7 @@ def _list_scores(label: Array, values: pd.Series[Any]) -> list[Array]:
 
 
 def _score_categories(label: Array, category: Array) -> Array:
-    """Return the mean label of each row's category in the other half of the rows."""
+    """Return the mean label of each row's category in the other half of the rows; of all rows if it is not there."""
     half_numbers = np.arange(len(label)) % 2
     score = np.full(len(label), label.mean())
     for half_number in (0, 1):

@@ -115,8 +115,9 @@ def estimate_part(
 ) -> Estimate:
     """Estimate the metric of one score on the rows of a part, or the first score's metric minus the second's.
 
-    Without groups, rows are treated as independent. With groups, the method is the jackknife of `estimate_by_groups`.
-    `is_autocorrelated` says whether groups that follow each other may be related.
+    Without groups, rows are treated as independent. With groups, the method is the jackknife of `estimate_by_groups`;
+    with only one group, the interval is infinite. `is_autocorrelated` says whether groups that follow each other may be
+    related.
     """
     if groups is None:
         return metric.estimate_by_rows(label, scores, alpha)

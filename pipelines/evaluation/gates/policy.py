@@ -42,8 +42,8 @@ class Comparison(Section):
     """Metric to compare. Whether greater or smaller is better follows from the metric: greater for auc and r2,
     smaller for a loss."""
     margin: Amount = 0.0
-    """Tolerated loss. 0: the candidate must be better. Above 0: the candidate must not be worse by more than this
-    (non-inferiority)."""
+    """How much worse than the champion the candidate may be. 0: it must be better. Above 0: it must not be worse by
+    more than this (non-inferiority)."""
     relevant_gain: Amount = 0.0
     """Smallest relevant gain over the bound, which is `margin` below 0. If the whole interval is below the bound plus
     this gain, the check fails instead of being undecided."""
@@ -135,9 +135,9 @@ class Policy(Section):
     """Smallest score with which a row is predicted positive. McNemar's test compares candidate and champion at this
     score. Only for binary models."""
     threshold_margin: Annotated[Share, Field(lt=1)] = 0.0
-    """Tolerated loss at the threshold, as a share of the rows. If 0, the candidate must be right on significantly more
-    rows, or always give the same answer as the champion. If above 0, the candidate may be right on fewer rows: the
-    whole interval of its loss must be at most this share (non-inferiority)."""
+    """How much worse the candidate may be at the threshold, as a share of the rows. If 0, it must be right on at least
+    as many rows as the champion. If above 0, it may be right on fewer rows, but not by more than this share
+    (non-inferiority)."""
     slices: Slices | None = None
     """Slices of the holdout; null: no check."""
     stability: Stability | None = Stability()
@@ -147,7 +147,7 @@ class Policy(Section):
     AUC is the largest of one class against all others. In a regression, this bounds the concordance: the share of pairs
     of rows that the feature puts in the right order. Null: no check."""
     serving: Serving | None = Serving()
-    """The packaged model, if it is registered; null: no check."""
+    """Bounds of the packaged model, if the candidate is registered; null: no check."""
     max_cost_usd: Amount | None = None
     """Largest cost of the training, US dollars, if the cost is known. Null: the cost is only reported."""
 

@@ -69,7 +69,10 @@ def _repeat(rate: float | Array, holdout: Holdout) -> Array:
 
 
 def check_against_champion(holdout: Holdout, policy: Policy) -> list[Check]:
-    """Compare the candidate with the champion as the policy says; return no checks if there is no champion."""
+    """Compare the candidate with the champion as the policy says.
+
+    If there is no champion to compare with, return no checks.
+    """
     champion_score, threshold = holdout.champion_score, policy.threshold
     if champion_score is None:
         return []

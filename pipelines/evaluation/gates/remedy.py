@@ -14,8 +14,8 @@ class Remedy:
     """What would decide an undecided verdict."""
 
     days_needed: int | None
-    """Days of holdout that would decide all undecided checks, if the measured values stay the same; None if no number
-    of days would, if the days of the holdout are not known, or if the verdict is not undecided."""
+    """Days of holdout that would decide all undecided checks, if the measured values stay the same; None if no such
+    number is known, or if the verdict is not undecided."""
     next_steps: list[str]
     """What to do, in sentences; empty if the verdict is not undecided."""
 
@@ -46,7 +46,7 @@ def find_remedy(checks: Sequence[Check], rows: int, days: int, *, needs_approval
 
 def _describe_days(days_needed: int | None, days: int) -> str:
     if days_needed is None:
-        return "No number of days of holdout would decide it at the current values."
+        return "No number of days of holdout is known that would decide it at the current values."
     return (
         f"About {days_needed} days of holdout would decide it at the current difference and variance, "
         f"{days_needed - days} more than the {days} of this holdout. "

@@ -69,7 +69,10 @@ def measure_package(
 
 
 def check_package(package: PackageMeasurements, policy: Serving) -> list[Check]:
-    """Compare each measurement with its bound in the policy; if there is no bound, only report the measurement."""
+    """Compare each measurement with its bound in the policy; if there is no bound, only report the measurement.
+
+    If the training stored no scores, the check of the scores is undecided.
+    """
     (single_p50, single_p99), (batch_p50, batch_p99) = package.single_ms, package.batch_ms
     batch_name = f"time for {policy.batch_rows} rows, p99, ms"
     return [

@@ -27,7 +27,7 @@ class Check(BaseModel):
     value: float | None
     """Measured value; null if there is none, or if it is not a finite number."""
     bound: float | None
-    """Bound that the value was compared with; null if there is none, or if it is not a number."""
+    """Bound that the value was compared with; null if there is none, or if it is not a finite number."""
     low: float | None = None
     """Lower end of the value's interval; null if the value is exact, or if this end is infinite."""
     high: float | None = None
@@ -35,9 +35,11 @@ class Check(BaseModel):
     outcome: Outcome
     """passed; failed; undecided: too little data to decide; reported: there is no bound."""
     rows_needed: int | None = None
-    """For an undecided check, the number of holdout rows that would decide it; null if no number would."""
+    """For an undecided check, the number of holdout rows that would decide it; null if no number would or if the number
+    is not known, and for other checks."""
     groups_needed: int | None = None
-    """For an undecided check by groups (`group_by`), the number of groups that would decide it; otherwise null."""
+    """For an undecided check by groups (`group_by`), the number of groups that would decide it; null if no number
+    would, and for other checks."""
     reason: str
     """The outcome in words."""
     timed: bool = False

@@ -1,4 +1,4 @@
-"""Draw the pictures of the report that only a regression has."""
+"""Draw the pictures of the evaluation report that only a regression has."""
 
 from __future__ import annotations
 

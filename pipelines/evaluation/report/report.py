@@ -82,7 +82,7 @@ def _add_curves(data: PictureData, policy: Policy) -> PictureData:
 
 
 def _choose_threshold(holdout: Holdout) -> float:
-    """Return the threshold at which the number of rows predicted positive equals the number of rows with label 1."""
+    """Return the threshold at which about as many rows are predicted positive as have label 1."""
     return float(np.quantile(holdout.candidate_score, 1 - holdout.label.mean()))
 
 

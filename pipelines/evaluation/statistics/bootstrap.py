@@ -56,7 +56,7 @@ def estimate_metric(
             makes a binary metric.
         alpha: error probability of each end of the interval; see `Estimate`.
         seed: seed of the draws.
-        draws: number of draws in all subsets together, 20 or more.
+        draws: number of draws, 20 or more; if there are subsets, that of all subsets together.
         groups: shape (rows,). Rows with the same value are related, such as those of a day; the values are ordered by
             time. With groups, nothing is drawn. The interval is infinite if the metric cannot be computed when one of
             the groups is left out.

@@ -46,7 +46,8 @@ def run_mcnemar_test(
     the error probability of each end is at most alpha. The interval excludes 0 if the p-value is below alpha.
 
     With groups, p-value and interval are computed by groups, as for any metric (Obuchowski 1998, Statistics in Medicine
-    17). The interval is then never narrower, and the p-value never smaller, than for independent rows.
+    17). The interval is then never narrower, and the p-value never smaller, than for independent rows. If there are no
+    rows on which only one model is right, the result is that for independent rows.
 
     Args:
         label: shape (rows,), 0 or 1, both present.

@@ -21,8 +21,8 @@ def compute_batch_size(rows: int) -> int:
 def draw_stratified(label: Array, draws: int, random: np.random.Generator) -> Iterator[Array]:
     """Draw rows with replacement. Each draw has as many rows of each stratum as `label` has (see `find_strata`).
 
-    The draws equal those of scipy 1.17: scipy.stats.bootstrap(batch=compute_batch_size(rows)) of two samples, the rows
-    of label 1 and those of label 0.
+    For binary labels, the draws equal those of scipy 1.17: scipy.stats.bootstrap(batch=compute_batch_size(rows)) of two
+    samples, the rows of label 1 and those of label 0.
 
     Yields:
         Batches of weights of rows, shape (draws, rows).

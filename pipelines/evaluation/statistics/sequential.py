@@ -90,6 +90,7 @@ def estimate_difference(samples: Sequence[DailySums], alpha: float, planned_rows
 
     Raises:
         DataError: a sample has no rows. A retry cannot help.
+        SpecError: alpha is not between 0 and 1. A retry cannot help.
     """
     if not all(sample.count for sample in samples):
         raise DataError("there are no rows to compare.")

@@ -105,12 +105,12 @@ def build_precision_metric(label: Array, score: Array, threshold: float = 0.5) -
 
 
 def build_recall_metric(label: Array, score: Array, threshold: float = 0.5) -> WeightedMetric:
-    """Build the share of rows predicted 1 among the rows of label 1."""
+    """Build the share of rows predicted 1 among the rows of label 1; 0 if no row has label 1."""
     return _build_share_metric((score >= threshold) & label, label.astype(np.float64))
 
 
 def build_f1_metric(label: Array, score: Array, threshold: float = 0.5) -> WeightedMetric:
-    """Build the harmonic mean of precision and recall."""
+    """Build the harmonic mean of precision and recall; 0 if no row has label 1 and none is predicted 1."""
     is_predicted = score >= threshold
     # 2 TP / (2 TP + FP + FN) = TP / ((predicted + label) / 2)
     return _build_share_metric(is_predicted & label, (is_predicted.astype(np.float64) + label) / 2)

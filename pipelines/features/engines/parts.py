@@ -66,7 +66,7 @@ def _describe_file(path: str) -> File:
     day_ranges = [column.statistics for column in columns if column.path_in_schema == DATE_COLUMN]
     if len(day_ranges) != len(groups) or not all(days is not None and days.has_min_max for days in day_ranges):
         return File(dt.date.min, dt.date.max, path, metadata.num_rows)
-    # A file without row groups has no rows, so that no range of days contains it.
+    # A file without row groups has no rows: it gets a day that no range of days contains.
     first = min((days.min for days in day_ranges), default=dt.date.max)
     last = max((days.max for days in day_ranges), default=dt.date.max)
     return File(first, last, path, metadata.num_rows)

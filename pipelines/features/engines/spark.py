@@ -131,10 +131,10 @@ def _translate_errors() -> Iterator[None]:
     """Translate errors of Spark that the block raises into Leeway's errors.
 
     Raises:
-        DataError: Spark failed for another reason: a value does not fit its type, or a file is damaged. A retry cannot
-            help.
         StorageError: the disk is full. A retry can help.
         ServiceError: Spark's JVM has ended, or has no memory left. A retry can help.
+        DataError: Spark failed for any other reason: for example, a value does not fit its type, or a file is damaged.
+            A retry cannot help.
     """
     from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
     from pyspark.errors import PySparkException
