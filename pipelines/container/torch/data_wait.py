@@ -115,12 +115,10 @@ class DataWait:
         return {"waited_s": self._waited_s, "total_s": self._total_s}
 
     def load_state_dict(self, state: Mapping[str, float]) -> None:
-        """Continue from the seconds of a checkpoint, so that the share is that of the whole training.
-
-        They replace all seconds that this object has measured, also those of `add_reading`.
-        """
-        self._waited_s = self._reported_waited_s = float(state["waited_s"])
-        self._total_s = self._reported_total_s = float(state["total_s"])
+        """Add the seconds of a checkpoint, so that the share is that of the whole training."""
+        waited_s, total_s = float(state["waited_s"]), float(state["total_s"])
+        self._waited_s, self._reported_waited_s = self._waited_s + waited_s, self._reported_waited_s + waited_s
+        self._total_s, self._reported_total_s = self._total_s + total_s, self._reported_total_s + total_s
 
     def _add(self, waited_s: float, step_s: float) -> None:
         self._waited_s += waited_s
