@@ -116,7 +116,9 @@ def find_function(module: Any, name: str) -> Callable[..., Any]:
 
 
 def find_handler(context: Context, module: Any, name: str, count: int) -> Callable[..., Any]:
-    """Return a function of a module that takes `count` arguments. If it has one more parameter, it gets the context.
+    """Return a function that passes `count` arguments to a handler of a module.
+
+    A handler with one more parameter gets the context, too.
 
     Raises:
         LookupError: The module has no such function.
