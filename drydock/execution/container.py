@@ -151,7 +151,10 @@ class Container:
             return None
 
     def measure_usage(self) -> Usage | None:
-        """Return the usage that the engine measures in one or two seconds; None if the container has ended."""
+        """Return the usage, which the engine measures in one or two seconds.
+
+        None if the container has ended, or if the engine does not answer.
+        """
         try:
             return read_usage(self._id)
         except JobFailed:  # the container has just ended
@@ -180,7 +183,8 @@ class Container:
             The exit code of the command; 128 + N if signal N ended it.
 
         Raises:
-            JobFailed: The engine does not answer; the process file is kept for the next server. A retry can help.
+            JobFailed: The engine does not answer (then a retry can help), or somebody has removed the container. The
+                process file is kept for the next server.
         """
         if self._exit_code < 0:
             self.kill()

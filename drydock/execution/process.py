@@ -132,7 +132,7 @@ class ProcessGroup:
         return self._meter.measure(self.pid)
 
     def list_process_ids(self) -> list[int]:
-        """Return the ids of the host's processes."""
+        """Return the ids of the host's processes; [] after `finish`."""
         try:
             return [process.pid for process in list_processes(self._process)]
         except psutil.Error:  # it has just ended

@@ -31,6 +31,7 @@ class ModelAnswer(NamedTuple):
 
 
 # Returns the answer to a request, given its body, its content type, the requested type of the answer, and its headers.
+# Raises UndecodableBody, the errors of the model's code, and TypeError or ValueError if the code's answer is not valid.
 Predict = Callable[[bytes, str, str, Mapping[str, str]], ModelAnswer]
 
 
