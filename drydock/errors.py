@@ -7,7 +7,7 @@ DrydockError
 ├── BlobDamaged      the bytes of an S3 object are missing or changed (s3_store/blobs.py)
 ├── RollbackRequired an update of an endpoint must be rolled back (endpoints/deployment.py)
 ├── FleetStopped     the instances of an endpoint were stopped (endpoints/instances/fleet_options.py)
-├── VariantBusy      a serverless variant has as many requests as it may have (endpoints/instances/fleet_options.py)
+├── VariantBusy      a serverless variant already answers MaxConcurrency requests (endpoints/instances/fleet_options.py)
 └── InvocationError  an invocation of an endpoint fails (endpoints/invocation.py)
 
 For a bad request the API answers with moto's own exceptions (moto.sagemaker.exceptions), which moto serialises.

@@ -56,7 +56,8 @@ class ContainerExecutor:
         """Start a host.
 
         Raises:
-            JobFailed: The image does not exist or cannot be built, or the engine cannot start the container.
+            JobFailed: The image does not exist, cannot be built, or is for another architecture; or the engine cannot
+                start the container.
         """
         return Container(plan, self._images.find_image(plan.image))
 
@@ -140,21 +141,27 @@ class Container:
         return self._docker_process.poll() is not None
 
     def find_published_port(self) -> int | None:
-        """Return the port of this machine that leads to the plan's port; None while the engine does not name it."""
+        """Return the port of this machine that leads to the plan's port.
+
+        None if the plan has no port, if the engine does not name the port (yet), or if the container has ended.
+        """
         try:
             return find_published_port(self._id, self._plan.port) if self._plan.port else None
         except JobFailed:  # the container has just ended
             return None
 
     def measure_usage(self) -> Usage | None:
-        """Return the usage that the engine measures in one or two seconds; None if the container has ended."""
+        """Return the usage, which the engine measures in one or two seconds.
+
+        None if the container has ended, or if the engine does not answer.
+        """
         try:
             return read_usage(self._id)
         except JobFailed:  # the container has just ended
             return None
 
     def list_process_ids(self) -> list[int]:
-        """Return nothing: drydock gives its containers no GPU."""
+        """Return an empty list: drydock gives its containers no GPU."""
         return []
 
     def terminate(self) -> None:
@@ -176,7 +183,8 @@ class Container:
             The exit code of the command; 128 + N if signal N ended it.
 
         Raises:
-            JobFailed: The engine does not answer; the process file is kept for the next server. A retry can help.
+            JobFailed: The engine does not answer (then a retry can help), or somebody has removed the container. The
+                process file is kept for the next server.
         """
         if self._exit_code < 0:
             self.kill()

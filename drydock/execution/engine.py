@@ -36,7 +36,8 @@ def run_docker(
         timeout_s: Maximum run time in seconds.
 
     Raises:
-        JobFailed: The command failed; the reason has the last line of its stderr. A retry can help.
+        JobFailed: The command failed (the reason has the last line of its stderr), did not end in time, or cannot be
+            executed. A retry can help.
     """
     try:
         process = subprocess.run(
@@ -62,10 +63,10 @@ def run_docker(
 
 
 def read_state(container: str) -> dict[str, Any]:
-    """Return the engine's State of a container: Status, Running, ExitCode, OOMKilled, Error.
+    """Return the engine's State of a container, such as Status, Running, ExitCode, FinishedAt, OOMKilled and Error.
 
     Raises:
-        JobFailed: The container does not exist, or the engine does not answer. A retry can help.
+        JobFailed: The container does not exist, or the engine does not answer (then a retry can help).
     """
     output = run_docker("container", "inspect", "--format", "{{json .State}}", container)
     state: dict[str, Any] = json.loads(output)
@@ -76,7 +77,7 @@ def find_published_port(container: str, port: int) -> int | None:
     """Return the port of this machine that leads to a port of a container; None if there is none.
 
     Raises:
-        JobFailed: The container does not run, or the engine does not answer. A retry can help.
+        JobFailed: The container does not run, or the engine does not answer (then a retry can help).
     """
     lines = run_docker("port", container, f"{port}/tcp").splitlines()
     return int(lines[0].rpartition(":")[2]) if lines else None
@@ -88,7 +89,7 @@ def read_usage(container: str) -> Usage | None:
     The engine needs one or two seconds to measure both.
 
     Raises:
-        JobFailed: The container does not exist, or the engine does not answer. A retry can help.
+        JobFailed: The container does not exist, or the engine does not answer (then a retry can help).
     """
     output = run_docker("stats", "--no-stream", "--format", "{{.CPUPerc}} {{.MemPerc}}", container)
     try:
@@ -102,6 +103,7 @@ def remove_container(container: str) -> None:
     """Kill and remove a container, with its anonymous volumes.
 
     Raises:
-        JobFailed: The container does not exist, or the engine does not answer. A retry can help.
+        JobFailed: The engine does not answer (then a retry can help). Some versions of docker also fail if the
+            container does not exist.
     """
     run_docker("rm", "--force", "--volumes", container)

@@ -30,7 +30,7 @@ def read_command_exit(trees: Sequence[HostTree]) -> CommandExit | None:
 
     Returns:
         If a host failed by itself, the end of the host that did so first. Otherwise the end of the host that ended
-        last. None if no host failed by itself and at least one host has not ended by itself.
+        last. None if no host failed by itself and at least one host has not ended by itself, or if there are no trees.
     """
     exits = [
         host_exit if host_exit and host_exit.ended_by_itself else None for host_exit in map(_read_exit_file, trees)

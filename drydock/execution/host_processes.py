@@ -61,7 +61,9 @@ def read_host_trees(process: psutil.Process) -> set[Path]:
 
 
 def kill_matching_processes(matches: Callable[[psutil.Process], bool]) -> int:
-    """Kill every matching process of this user. Give up after five seconds: a process may be stuck in the kernel.
+    """Kill every matching process of this user, except this process itself.
+
+    Give up after five seconds: a process may be stuck in the kernel.
 
     Args:
         matches: Returns whether to kill a process. It is called for every process of the machine. If it raises

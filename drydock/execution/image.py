@@ -46,8 +46,8 @@ class Images:
             image: The requested image; "" if the request names an algorithm instead.
 
         Raises:
-            JobFailed: The engine does not have the image and there is no Dockerfile, the build failed, or the image is
-                for machines of another architecture.
+            JobFailed: The engine does not have the image and there is no Dockerfile, the build failed, the image is
+                for machines of another architecture, or the engine does not answer (then a retry can help).
         """
         if image and (architecture := _read_architecture(image)) is not None:
             _check_architecture(image, architecture)

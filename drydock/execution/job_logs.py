@@ -78,6 +78,8 @@ class JobLogs:
     def resume(self, list_trees: Callable[[Job], Sequence[HostTree]], find_job: Callable[..., Job | None]) -> None:
         """Continue to move the lines of log files that an earlier server has not moved completely.
 
+        The remaining lines of a job or host that does not exist any more are not moved.
+
         Args:
             list_trees: Returns the trees of a job's hosts.
             find_job: Returns a job by its kind, account, region and name; None if it does not exist any more.

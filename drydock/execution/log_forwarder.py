@@ -118,6 +118,7 @@ class LogForwarder:
 
         Raises:
             sqlite3.Error: The disk is full or not writable. A retry can help.
+            ResourceNotFoundException, KeyError: A client deletes the log stream at this moment. A retry can help.
         """
         with self._lock:
             if self.is_done:
@@ -146,7 +147,10 @@ class LogForwarder:
             self._samples.popleft()
 
     def _find_end(self, data: bytes, size: int) -> int:
-        """Return how many of these bytes to store: whole lines, a piece of a long line, or the incomplete last line."""
+        """Return how many of these bytes to store: whole lines, a piece of a long line, or the incomplete last line.
+
+        0 if the rest of the line may still follow.
+        """
         if end := data.rfind(b"\n") + 1:
             return end
         if len(data) > BLOCK_MAX_BYTES:

@@ -54,7 +54,7 @@ class ProcessExecutor:
         """Start a host.
 
         Raises:
-            JobFailed: The command cannot be executed.
+            JobFailed: The plan has no command, or the command cannot be executed.
         """
         return ProcessGroup(plan, has_opt_ml=self.has_opt_ml)
 
@@ -89,7 +89,7 @@ class ProcessGroup:
         has_opt_ml: Whether the process sees its tree at /opt/ml.
 
     Raises:
-        JobFailed: The command cannot be executed.
+        JobFailed: The plan has no command, or the command cannot be executed.
     """
 
     def __init__(self, plan: HostPlan, *, has_opt_ml: bool) -> None:
@@ -118,7 +118,7 @@ class ProcessGroup:
         return self._popen.pid
 
     def has_exited(self) -> bool:
-        """Return whether the leader has ended. It is not reaped yet, so its id cannot belong to another process."""
+        """Return whether the leader has ended. Until `finish` reaps it, its id cannot belong to another process."""
         try:
             return bool(self._process.status() == psutil.STATUS_ZOMBIE)
         except psutil.NoSuchProcess:
@@ -132,7 +132,7 @@ class ProcessGroup:
         return self._meter.measure(self.pid)
 
     def list_process_ids(self) -> list[int]:
-        """Return the ids of the host's processes."""
+        """Return the ids of the host's processes; [] after `finish`."""
         try:
             return [process.pid for process in list_processes(self._process)]
         except psutil.Error:  # it has just ended

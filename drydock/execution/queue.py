@@ -117,7 +117,8 @@ class JobQueue:
     def close(self) -> None:
         """End all runs of jobs, and start no more. Hosts get SIGTERM, and SIGKILL after shutdown_grace_s.
 
-        Spot jobs become Interrupted, and the next server resumes them. Other jobs fail if their command runs.
+        A spot job whose command runs becomes Interrupted, and the next server resumes it. Any other job whose command
+        runs fails. A job that still downloads its input is started again by the next server.
         """
         self._shutdown.set()
         with self._condition:

@@ -40,7 +40,7 @@ class Run:
     Call `execute` or `finish` once, in the job's own thread.
 
     Args:
-        job: The job. After the run, it has ended, or it is Interrupted and waits for its next run.
+        job: The job. After the run, it has ended, or it waits for its next run, as Interrupted or Starting.
         executor: Runs the job's hosts.
         settings: The server's settings.
         market: The spot market.
@@ -178,7 +178,7 @@ class Run:
         job.end(status, phase, ended_at=self._end_log(closing_lines))
 
     def _end_log(self, closing_lines: Sequence[str] = ()) -> datetime:
-        """End the job's log, and wait until its last lines are stored, if they are not too many. Idempotent.
+        """End the job's log, and wait for a limited time until its last lines are stored. Idempotent.
 
         Args:
             closing_lines: Lines of drydock itself for the log.
@@ -189,7 +189,7 @@ class Run:
         moment = get_now()
         self._logs.end(self._forwarders, closing_lines)
         self._logs.wait(self._forwarders, self._max_log_wait_s)
-        self._max_log_wait_s = 0.0  # the next call does not wait again
+        self._max_log_wait_s = 0.0  # the next call does not wait for a long log again
         return moment
 
     def _read_log_end(self, failed_host: str) -> str:

@@ -57,7 +57,10 @@ def start_paused_process(plan: HostPlan, *, has_opt_ml: bool) -> tuple[subproces
 
 
 def _set_session_priority(pid: int, niceness: int) -> None:
-    """Set the priority of a process's session. Without it, the start of Python alone delays what other sessions do."""
+    """Set the priority of a process's session, unless niceness is 0.
+
+    At the usual priority, the start of Python alone would delay other sessions.
+    """
     # Other systems and containers have no such file, and Linux lets it be written ten times a second only.
     with contextlib.suppress(OSError):
         if niceness:

@@ -107,7 +107,7 @@ class Supervision:
             host.finish()
         self._find_failure()
         exit_code = self._failed_exit_code
-        # A SIGTERM that the server did not send is the script's own failure, or the beginning of the server's end.
+        # If the server did not send this SIGTERM, either the script itself failed, or the machine is shutting down.
         if self._cause is Cause.EXIT and exit_code == EXIT_CODE_SIGTERM and self._shutdown.wait(SHUTDOWN_DELAY_S):
             self._cause = Cause.SHUTDOWN
         return RunEnd(self._cause, exit_code, self._failed_host)

@@ -38,10 +38,17 @@ def interrupt_job(
         ),
     ] = 0.0,
     no_capacity: Annotated[
-        float | None, typer.Option(min=0, help="Seconds after the interruption in which the job gets no instances.")
+        float | None,
+        typer.Option(
+            min=0,
+            help="Seconds after the interruption in which the job gets no instances; the server's value if not given.",
+        ),
     ] = None,
     notice: Annotated[
-        float | None, typer.Option(min=0, help="Seconds from SIGTERM to SIGKILL; 0: SIGKILL at once.")
+        float | None,
+        typer.Option(
+            min=0, help="Seconds from SIGTERM to SIGKILL; 0: SIGKILL at once; the server's value if not given."
+        ),
     ] = None,
     url: Url = "",
 ) -> None:

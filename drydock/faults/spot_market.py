@@ -117,6 +117,9 @@ class SpotMarket:
     def set_capacity(self, instance_types: str, available: bool, duration_s: float | None = None) -> None:
         """Make spot instances available or unavailable, for a duration or permanently.
 
+        The new rule replaces an earlier rule with the same pattern. The earlier rule does not return when the new rule
+        ends.
+
         Args:
             instance_types: Shell pattern of instance types.
             available: Whether they are available.

@@ -60,7 +60,7 @@ class FeatureRecords:
             group: Name of the group.
             identifier: The record's identifier.
             event_time: The record's event time, microseconds since 1970.
-            values: The record's values; None deletes the record, and keeps the event time.
+            values: The record's values; None to delete the record, and to store only the event time.
             expires_at: When the record expires, microseconds since 1970; None for never.
 
         Returns:

@@ -12,7 +12,7 @@ BLOCK_BYTES = 512
 def measure_folder(folder: Path, max_entries: int = MAX_ENTRIES) -> int | None:
     """Return the bytes that the files of a folder take on the disk; None if there are too many to count.
 
-    A file that has just been deleted is left out; links are not followed.
+    Files that have just been deleted and folders that cannot be read are left out; links are not followed.
 
     Args:
         folder: The folder. It may disappear meanwhile.

@@ -82,7 +82,7 @@ class RunningHost(Protocol):
     def list_process_ids(self) -> Sequence[int]:
         """Return the ids of the host's processes on this machine, by which the host's use of GPUs is measured.
 
-        Return none for a container, because drydock gives containers no GPU.
+        The sequence is empty for a container, because drydock gives containers no GPU.
         """
 
     def terminate(self) -> None:
@@ -142,9 +142,9 @@ class Executor(Protocol):
         """
 
     def kill_all_hosts(self, data: Path) -> int:
-        """Kill every process or container of the hosts below data, even if no process file names it. Idempotent.
+        """Kill every process or container of the hosts whose trees are below data. Idempotent.
 
-        Called when a server starts, and when it ends.
+        Those that no process file names are killed, too. Called when a server starts, and when it ends.
 
         Args:
             data: The server's data folder.

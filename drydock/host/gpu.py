@@ -12,10 +12,10 @@ from dataclasses import dataclass
 TIMEOUT_S = 20.0
 """Seconds after which nvidia-smi is killed."""
 PROGRAM = "nvidia-smi"
-PROCESSES = ("pmon", "-c", "1", "-s", "um")
+PROCESS_ARGUMENTS = ("pmon", "-c", "1", "-s", "um")
 """Arguments that print, for each GPU and process, the share of the time in which the process used the GPU (percent),
 and the GPU memory that it uses (MB)."""
-MEMORY = ("--query-gpu=index,memory.total", "--format=csv,noheader,nounits")
+MEMORY_ARGUMENTS = ("--query-gpu=index,memory.total", "--format=csv,noheader,nounits")
 """Arguments that print the index of each GPU, and its memory in MB."""
 
 
@@ -37,10 +37,10 @@ def measure_gpus(pids: Collection[int]) -> GpuUsage | None:
     """
     if not pids or shutil.which(PROGRAM) is None:
         return None
-    rows = [row for row in parse_processes(_run(*PROCESSES)) if row.get("pid") in {str(pid) for pid in pids}]
+    rows = [row for row in parse_processes(_run(*PROCESS_ARGUMENTS)) if row.get("pid") in {str(pid) for pid in pids}]
     if not rows:
         return None
-    totals_mb = dict(_parse_memory(_run(*MEMORY)))
+    totals_mb = dict(_parse_memory(_run(*MEMORY_ARGUMENTS)))
     shares: dict[str, list[float]] = defaultdict(list)
     for row in rows:  # sm: share of the time in percent; fb: memory in MB
         if (share := _parse_number(row.get("sm"))) is not None:

@@ -13,9 +13,9 @@ from types import ModuleType
 
 
 def write_imports(path: Path, known_names: Collection[str], folder: Path) -> None:
-    """Write the names of the imported modules, in the order of their import. Write nothing if no library is among them.
+    """Write the names of the modules that a program has imported, in the order of their import.
 
-    The file is complete when it exists.
+    Write nothing if all of them belong to the standard library. The file is complete when it exists.
 
     Args:
         path: The file.

@@ -31,6 +31,7 @@ class ModelAnswer(NamedTuple):
 
 
 # Returns the answer to a request, given its body, its content type, the requested type of the answer, and its headers.
+# Raises UndecodableBody, the errors of the model's code, and TypeError or ValueError if the code's answer is not valid.
 Predict = Callable[[bytes, str, str, Mapping[str, str]], ModelAnswer]
 
 
@@ -116,7 +117,9 @@ def find_function(module: Any, name: str) -> Callable[..., Any]:
 
 
 def find_handler(context: Context, module: Any, name: str, count: int) -> Callable[..., Any]:
-    """Return a function of a module that takes `count` arguments. If it has one more parameter, it gets the context.
+    """Return a function that passes `count` arguments to a handler of a module.
+
+    A handler with one more parameter gets the context, too.
 
     Raises:
         LookupError: The module has no such function.

@@ -21,7 +21,7 @@ MAX_WAIT_S = 300.0
 
 
 def main(arguments: list[str]) -> int:
-    """Run one of the two commands, and return the exit code."""
+    """Run one of the two commands, and return the exit code; 0 if `wait` gets no command within MAX_WAIT_S seconds."""
     verb, folder, host, *command = arguments
     command_file, exit_file = Path(folder) / f"{host}.command.json", Path(folder) / f"{host}.exit.json"
     if verb == "start":

@@ -87,7 +87,7 @@ class Context:
         self.set_response_header(idx, "content-type", value)
 
     def get_response_content_type(self, idx: int) -> str | None:
-        """Return what `set_response_content_type` has set."""
+        """Return what `set_response_content_type` has set; None if it was not called."""
         return self.get_response_headers(idx).get("content-type")
 
     def set_response_status(self, code: int = 200, phrase: str = "", idx: int = 0) -> None:

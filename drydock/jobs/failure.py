@@ -30,7 +30,7 @@ def describe_algorithm_error(
         exit_code: The exit code, as a shell reports it.
         trees: The trees of the job's hosts.
         host: Name of the host that failed first. The reason names it if the job has several hosts.
-        log_end: The end of this host's log (stdout and stderr merged).
+        log_end: The end of this host's log (stdout and stderr merged), or of another host's log if this one is empty.
         command: The command that was executed.
         message_file: Name of the file in /opt/ml/output that the script may have written on this host. Its content is
             the message. Without it, log_end is the message.

@@ -37,7 +37,8 @@ class PatternSearch:
     def find(self, regex: str, lines: Sequence[str]) -> list[str | None]:
         """Return the first group of each match in the lines, in order; None for a group that matched nothing.
 
-        Return [] if the expression has no group or is too slow, or if the process cannot be started or was killed.
+        Return [] if the expression has no group or is too slow, or if two attempts fail because the process cannot be
+        started or is killed.
 
         Args:
             regex: A valid regular expression.

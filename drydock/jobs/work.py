@@ -34,14 +34,14 @@ class Work(Protocol):
         """Download into the trees everything that the job reads.
 
         Raises:
-            JobFailed: Something does not exist, or cannot be downloaded.
+            JobFailed: Something does not exist, cannot be downloaded, or needs a package that is not installed.
         """
 
     def build_command(self, tree: HostTree) -> list[str]:
         """Return the command that a host executes; [] to run the image's own entrypoint.
 
         Raises:
-            JobFailed: The command does not exist.
+            JobFailed: The script does not exist, or cannot be started as the request says.
         """
 
     def build_environment(self, tree: HostTree) -> dict[str, str]:
@@ -70,7 +70,7 @@ class Work(Protocol):
             Lines to add to the job's log.
 
         Raises:
-            JobFailed: S3 does not accept the upload.
+            JobFailed: S3 does not accept the upload, or a result is missing.
         """
 
     def handle_failure(self, exit_code: int, host: str, log_end: str, command: Sequence[str]) -> str:
@@ -79,7 +79,7 @@ class Work(Protocol):
         Args:
             exit_code: How the command ended, as a shell reports it.
             host: Name of the host that failed first.
-            log_end: The end of this host's log.
+            log_end: The end of this host's log, or of another host's log if this one is empty.
             command: The command that failed.
         """
 

@@ -103,7 +103,10 @@ class Events:
                     yield event
 
     def read_before(self, position: Position, since: int | None = None, until: int | None = None) -> Iterator[Event]:
-        """Yield the events before a position, the latest first. The arguments are those of `read_after`."""
+        """Yield the events before a position, the latest first.
+
+        The arguments are those of `read_after`, but the position for all events is `END`.
+        """
         position = min(position, (until, _MAX_TIMESTAMP)) if until is not None else position
         statement = f"{_SELECT} AND at <= ? AND (at, {_FIRST_ID}) < (?, ?) AND at >= ? {_LATEST_FIRST} LIMIT ?"
         for size in _list_chunk_sizes():

@@ -104,7 +104,7 @@ class StoredGroup(LogGroup):
         filter_pattern: str,
         interleaved: bool,
     ) -> tuple[list[dict[str, Any]], str | None, list[dict[str, Any]]]:
-        """Return one page, the token of the next page, and the searched streams.
+        """Return one page, the token of the next page (None if there is none), and the searched streams.
 
         The events are in the order of their timestamps, as in CloudWatch Logs, whatever `interleaved` is.
         """

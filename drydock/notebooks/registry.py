@@ -91,7 +91,7 @@ class Notebooks:
         self._resources[item.kind].write(owner, item.name, item.dump())
 
     def record_use(self, kind: str, name: str, cpu_percent: float) -> bool:
-        """Simulate that somebody uses the items of a name now, in all accounts and regions.
+        """Simulate that somebody uses the items with a name now, in all accounts and regions.
 
         Args:
             kind: NOTEBOOK or APP.
@@ -99,7 +99,7 @@ class Notebooks:
             cpu_percent: CPU of the notebook instance in this minute; 100 is one core.
 
         Returns:
-            Whether at least one item of this name is InService. Other items are not changed.
+            Whether at least one item with this name is InService. Only such items are changed.
         """
         matches = [
             (owner, item)

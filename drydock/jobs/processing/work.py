@@ -93,7 +93,7 @@ class ProcessingWork:
         """Do nothing: a processing job is not resumed, since it never runs on spot instances."""
 
     def upload_results(self, exit_code: int) -> Sequence[str]:
-        """Upload the outputs.
+        """Set the ExitMessage from /opt/ml/output/message, and upload the outputs.
 
         Raises:
             JobFailed: S3 does not accept an output.

@@ -34,7 +34,7 @@ INTERFACE = "lo"
 
 @dataclass(frozen=True)
 class LaunchContext:
-    """The facts about a job and its hosts that a launcher needs.
+    """The facts about a job and its hosts that torchrun and mpirun need.
 
     Attributes:
         hosts: Names of all hosts, algo-1 first.
@@ -77,16 +77,17 @@ def find_distribution_problem(request: Mapping[str, Any]) -> str:
 def build_launch_command(
     request: Mapping[str, Any], launch: LaunchContext, command: Sequence[str], path: str
 ) -> list[str]:
-    """Return the command of a host: `command` itself, or the command of a launcher that starts it.
+    """Return the command of a host: `command` itself, or the torchrun or mpirun command that starts it.
 
     Args:
         request: A CreateTrainingJob request.
         launch: The job and the host.
         command: The interpreter, the script and its arguments.
-        path: PATH of the job, in which the launcher is looked for.
+        path: PATH of the job, in which torchrun or mpirun is looked for.
 
     Raises:
-        JobFailed: The launcher is not installed, or cannot be used with this executor. A retry cannot help.
+        JobFailed: torchrun, mpirun or mpi4py is not installed, or cannot be used with this executor. A retry cannot
+            help.
     """
     settings = decode_hyperparameters(request, include_toolkit_settings=True)
     if settings.get(TORCH) is True:

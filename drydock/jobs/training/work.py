@@ -66,7 +66,8 @@ class TrainingWork:
         """Download the channels, the code and the checkpoints into the trees.
 
         Raises:
-            JobFailed: A channel is empty, a download failed, or the output bucket is missing.
+            JobFailed: A channel is empty, a download failed, the output bucket is missing, or a package of
+                requirements.txt is not installed.
         """
         output_uri = self._job.request["OutputDataConfig"]["S3OutputPath"]
         # The bucket is checked first: without it, the model could not be uploaded after the training.
@@ -84,7 +85,8 @@ class TrainingWork:
         """Return the ContainerEntrypoint, or else the script, with its arguments; [] if the image has the entrypoint.
 
         Raises:
-            JobFailed: The script is not in the source bundle.
+            JobFailed: The script is not in the source bundle, or the program that distributes it (torchrun or mpirun)
+                cannot be used.
         """
         algorithm = self._job.request["AlgorithmSpecification"]
         if "ContainerEntrypoint" in algorithm:

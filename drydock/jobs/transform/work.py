@@ -51,7 +51,8 @@ class TransformWork:
         """Download the model and the input into the trees.
 
         Raises:
-            JobFailed: There is no input, the model or the input cannot be downloaded, or the output bucket is missing.
+            JobFailed: There is no input, the model or the input cannot be downloaded, the output bucket is missing, or
+                a package of the model's requirements.txt is not installed.
         """
         output_uri = self._job.request["TransformOutput"]["S3OutputPath"]
         run_transfer(f"Artifact upload failed: {output_uri}", lambda: self._object_store.check_bucket(output_uri))
