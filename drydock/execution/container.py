@@ -117,7 +117,10 @@ class Container:
     def __init__(self, plan: HostPlan, image: str) -> None:
         self._plan = plan
         self._exit_code = -1  # negative until `finish` has read it
-        self._id = create_container(plan, image)
+        try:
+            self._id = create_container(plan, image)
+        except OSError as error:
+            raise JobFailed(f"InternalServerError: cannot create a container: {error}") from error
         try:
             content = {"container": self._id, "exit_file": str(plan.exit_file)}
             plan.process_file.write_text(json.dumps(content), encoding="utf-8")

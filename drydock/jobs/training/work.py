@@ -5,7 +5,7 @@ import functools
 import json
 import logging
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -126,7 +126,8 @@ class TrainingWork:
         """
         self.save_progress(exit_code)
         lines = self._upload_output()
-        model = self._merge_folders("model")
+        model, omitted_names = self._merge_folders("model")
+        lines += _describe_omitted("model.tar.gz", omitted_names)
         if archive.is_empty(model):
             lines.append("No model artifact is saved under path /opt/ml/model.")
         lines += self._upload_model(model)
@@ -211,23 +212,25 @@ class TrainingWork:
             except TRANSFER_ERRORS as error:  # the training continues; the next upload includes what is missing
                 log.warning("job %s: cannot upload the checkpoints: %s", self._job.name, error)
 
-    def _merge_folders(self, name: str) -> Path:
+    def _merge_folders(self, name: str) -> tuple[Path, list[str]]:
         """Return one folder that has the files of all hosts: those of the folder `name` in each tree.
 
-        If several hosts have a file of the same name, the file of the first of these hosts is used.
+        If several hosts have a file of the same name, the file of the first of these hosts is used. Also return the
+        names of the entries that were omitted because they cannot be copied; none if there is only one host.
         """
         description = "Artifact upload failed"
         for tree in self._trees:
             run_transfer(description, functools.partial(tree.recreate_folder, tree.root / name))
         if len(self._trees) == 1:
-            return self._trees[0].root / name
+            return self._trees[0].root / name, []
         merged_folder = self._trees[0].root.with_name("merged") / name
-        run_transfer(description, lambda: archive.merge([tree.root / name for tree in self._trees], merged_folder))
-        return merged_folder
+        folders = [tree.root / name for tree in self._trees]
+        return merged_folder, run_transfer(description, lambda: archive.merge(folders, merged_folder))
 
     def _upload_output(self) -> list[str]:
-        folder = self._merge_folders("output/data")
-        return [] if archive.is_empty(folder) else self._upload_archive(folder, "output.tar.gz")
+        folder, omitted_names = self._merge_folders("output/data")
+        lines = _describe_omitted("output.tar.gz", omitted_names)
+        return lines if archive.is_empty(folder) else lines + self._upload_archive(folder, "output.tar.gz")
 
     def _upload_model(self, folder: Path) -> list[str]:
         if self._job.request["OutputDataConfig"].get("CompressionType", "GZIP") == "NONE":
@@ -248,12 +251,16 @@ class TrainingWork:
                 self._object_store.upload(archive_file, self._build_artifact_uri(name))
             finally:
                 archive_file.unlink(missing_ok=True)
-            return [
-                f"not in {name}: {path} is a special file, or a link that leads out of the folder"
-                for path in omitted_names
-            ]
+            return _describe_omitted(name, omitted_names)
 
         return run_transfer(f"Artifact upload failed: {name}", upload)
 
     def _build_artifact_uri(self, name: str) -> str:
         return join_uri(self._job.request["OutputDataConfig"]["S3OutputPath"], self._job.name, "output", name)
+
+
+def _describe_omitted(archive_name: str, names: Iterable[str]) -> list[str]:
+    """Return a line of the job's log for each entry of a folder that is not in the archive."""
+    return [
+        f"not in {archive_name}: {name} is a special file, or a link that leads out of the folder" for name in names
+    ]

@@ -34,6 +34,8 @@ else:
 model = pathlib.Path(os.environ["SM_MODEL_DIR"])
 (model / f"{own}.txt").write_text(own)
 (model / "shared.txt").write_text(own)
+if own == "algo-2":
+    os.mkfifo(model / "pipe")
 data = pathlib.Path(os.environ["SM_CHANNEL_TRAIN"])
 print("data", own, *sorted(path.name for path in data.iterdir()), flush=True)
 """
@@ -56,6 +58,7 @@ def test_three_hosts_connect_and_share_the_data(drydock: Any) -> None:
     shares = {line.split()[1]: line.split()[2:] for line in lines if line.startswith("data")}
     assert sorted(name for share in shares.values() for name in share) == [f"{number}.csv" for number in range(7)]
     assert sorted(len(share) for share in shares.values()) == [2, 2, 3]
+    assert any(line.startswith("not in model.tar.gz: pipe is a special file") for line in lines)
     model = drydock.read_archive(job["ModelArtifacts"]["S3ModelArtifacts"])
     assert {name: text.decode() for name, text in model.items()} == {
         "algo-1.txt": "algo-1",
