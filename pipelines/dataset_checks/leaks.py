@@ -25,8 +25,8 @@ LEAK = "leak"
 def find_leaks(dataset: Dataset, rows: pa.Table, known_before: Collection[str] = ()) -> list[str]:
     """Return a line for each leak.
 
-    The values of each column of `known_later` are permuted: a feature that changes was computed from this column. Also,
-    no single feature may predict the label.
+    The values of each column of `known_later`, and of the label's column, are permuted: if a feature then changes, it
+    was computed from this column. Also, no single feature may predict the label better than `MAX_SINGLE_FEATURE_AUC`.
 
     Args:
         dataset: dataset of the rows.
