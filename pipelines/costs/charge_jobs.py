@@ -40,7 +40,7 @@ def charge_jobs(jobs: Sequence[Job], purpose: JobPurpose) -> list[Charge]:
 
     Args:
         jobs: one or more jobs that have ended.
-        purpose: what the jobs ran for; if its project is empty, the one in params.yaml is used.
+        purpose: what the jobs ran for; if its project or dataset is empty, that of the model's parameters is used.
 
     Returns:
         The charges in the ledger, in the order of `jobs`.

@@ -86,7 +86,7 @@ class DeploymentForecast(Result):
     """This month (YYYY-MM)."""
     month_spent_usd: float
     """Cost of the project's ended jobs and metered hours of endpoints in this month, and of the present instances of
-    this endpoint until now, USD."""
+    this endpoint from their last metering until now, USD."""
     month_budget_usd: float | None
     """Budget of a month, USD; null if there is none."""
     allowed: bool

@@ -19,7 +19,7 @@ KINDS = ("Training", "Processing", "Transform")
 LONGEST_TRAINING_S = 28 * 86_400
 """SageMaker's limit of MaxRuntimeInSeconds of a training job, seconds: 28 days."""
 TUNING_KIND = "HyperParameterTuning"
-"""Kind of a tuning job. SageMaker bills the training jobs that it starts, not the tuning job."""
+"""Kind of a tuning job. SageMaker bills the training jobs that a tuning job starts, not the tuning job itself."""
 RESTORE_LINE = re.compile(r"checkpoint restored: (?:none|name=\S+ saved_at=(\S+))")
 """Line that a training script prints at each start, with the checkpoint from which it resumes, or `none`. The pattern's
 group is the time at which the checkpoint was saved."""

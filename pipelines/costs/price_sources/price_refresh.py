@@ -163,7 +163,10 @@ def _request_spot_history(region: str, types: Sequence[str], days: int) -> list[
 
 
 def _request_plan_prices(region: str) -> dict[PlanTerm, dict[str, float]]:
-    """Return the prices of training with savings plans by term; empty, with a warning, if AWS refuses the request."""
+    """Return the prices of training with savings plans by term.
+
+    If AWS denies access or refuses the request, log a warning and return {}.
+    """
     fields = {
         "savingsPlanTypes": ["SageMaker"],
         "savingsPlanPaymentOptions": ["No Upfront"],
