@@ -1,4 +1,4 @@
-"""List cheaper instances that would be enough for an endpoint's variant: another type, fewer, or one without a GPU."""
+"""List cheaper instances that would be enough for a variant of an endpoint: of another type, fewer, or without GPUs."""
 
 from __future__ import annotations
 
