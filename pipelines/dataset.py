@@ -235,7 +235,7 @@ class Dataset:
 def load_dataset(name: str) -> Dataset:
     """Load the description of a dataset from the package `pipelines.datasets.NAME`.
 
-    The package is in the folder pipelines/datasets or in a folder of LEEWAY_DATASETS.
+    The package is in pipelines/datasets or in a folder of LEEWAY_DATASETS (default: the project's folder datasets/).
 
     Raises:
         SpecError: no such package defines `DATASET`, there are two, or it cannot be imported. A retry cannot help.
