@@ -57,14 +57,14 @@ class Dataset:
     """Columns that identify a row uniquely."""
     label: str = ""
     """Column to predict: true or false; a text or an integer for a multiclass model; a number for a regression. Null
-    in rows whose label never became known. If the package has a file label.py, this file computes the label, and the
+    in rows whose label is not known. If the package has a file label.py, this file computes the label, and the
     published rows have no such column. Empty if nothing is predicted."""
     known_later: Sequence[str] = ()
     """Columns that are not known yet at prediction time; features may not use them."""
     features: Mapping[str, str] = field(default_factory=dict)
     """Maps each feature name to its kind: 'number' or 'category'."""
     event_time: str = ""
-    """Column with the time of a row's event, or empty. If set, `validate` refuses a day whose last hours lack rows."""
+    """Column with the time of a row's event, or empty. If set, `validate` blocks a day whose last hours lack rows."""
     timezone: str = ""
     """Time zone in which the days of the source begin and end; empty if it is not known."""
     series: Sequence[str] = ()
@@ -79,7 +79,7 @@ class Dataset:
     """Features that the model server reads in the online store; the step `materialize` writes them there."""
 
     def __post_init__(self) -> None:
-        """Refuse reserved names, an unknown task or unit, and columns that the tables of predictions cannot have.
+        """Refuse a reserved name, an unknown task or unit, and a key of hourly partitions without date or hour.
 
         Raises:
             SpecError: the message names what is wrong. A retry cannot help.
@@ -145,8 +145,8 @@ class Dataset:
     def locate_bundle(self) -> dict[str, Path]:
         """Return the files that training and serving need, as a map of path in the source bundle to local file.
 
-        The dataset's bundle.txt lists the files. If there is none, the list of `pipelines.defaults` is used. To these
-        files, the dataset's own model.py is added, if it has one, with its __init__.py and the modules of `Dataset`.
+        The dataset's bundle.txt lists the files. If there is none, the list of `pipelines.defaults` is used, and the
+        dataset's own model.py is added, if it has one, with its __init__.py and the modules that `Dataset` needs.
         """
         listing, own_model = self.find_file("bundle.txt"), self.package / "model.py"
         files = locate_bundle(listing, CODE_FOLDER)
@@ -174,7 +174,7 @@ class Dataset:
             folder: where to read; None: the dataset's default location.
 
         Raises:
-            SpecError: the source has no partitions of this unit, or is that of another dataset. A retry cannot help.
+            SpecError: the source has no partitions of this unit, or the dataset has `rows_from`. A retry cannot help.
         """
         source: Source = self._open(folder, "read", "has no partitions; read it with the step `sync`")
         if (unit := getattr(source, "partition", self.partition)) != self.partition:
@@ -188,7 +188,7 @@ class Dataset:
             folder: where to read; None: the dataset's default location.
 
         Raises:
-            SpecError: the source has no cursor, or is that of another dataset. A retry cannot help.
+            SpecError: the source has no cursor, or the dataset has `rows_from`. A retry cannot help.
         """
         return self._open(folder, "read_changes", "has partitions; read it with the step `ingest`")  # type: ignore[no-any-return]
 
@@ -235,10 +235,10 @@ class Dataset:
 def load_dataset(name: str) -> Dataset:
     """Load the description of a dataset from the package `pipelines.datasets.NAME`.
 
-    The package is in the folder pipelines/datasets or in a folder of LEEWAY_DATASETS.
+    The package is in pipelines/datasets or in a folder of LEEWAY_DATASETS (default: the project's folder datasets/).
 
     Raises:
-        SpecError: there is no such package, there are two, or it cannot be imported. A retry cannot help.
+        SpecError: no such package defines `DATASET`, there are two, or it cannot be imported. A retry cannot help.
     """
     packages = _find_packages(name)
     if len(packages) > 1:

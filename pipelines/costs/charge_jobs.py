@@ -40,7 +40,7 @@ def charge_jobs(jobs: Sequence[Job], purpose: JobPurpose) -> list[Charge]:
 
     Args:
         jobs: one or more jobs that have ended.
-        purpose: what the jobs ran for; if its project is empty, the one in params.yaml is used.
+        purpose: what the jobs ran for; if its project or dataset is empty, that of the model's parameters is used.
 
     Returns:
         The charges in the ledger, in the order of `jobs`.
@@ -48,6 +48,8 @@ def charge_jobs(jobs: Sequence[Job], purpose: JobPurpose) -> list[Charge]:
     Raises:
         DataError: one of `jobs` describes a job that has not ended, or an instance type has no known price. Then no job
             is charged. A retry cannot help.
+        InvalidError: the parameters of the model are not valid, or AWS denies access to its prices. A retry cannot
+            help.
         ServiceError: prices come from AWS, and AWS does not answer. A retry can help.
         ConflictError: other writers kept changing the ledger. A retry can help.
     """

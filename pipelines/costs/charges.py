@@ -1,7 +1,7 @@
 """Compute the cost of a SageMaker job, the saving by spot, and the time lost to interruptions.
 
-All figures are computed from the descriptions of the job by SageMaker and by its log. Costs are those of the instances,
-without disks and S3 requests. The only large library that this module imports is pydantic.
+All figures are computed from SageMaker's description of the job, its log, and the price of its instance type. Costs
+are those of the instances, without disks and S3 requests. The only large library that this module imports is pydantic.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Job(Prediction):
     started: _OptionalTime = None
     """Time at which the job got its first instance; none if it never got one."""
     ended: _OptionalTime = None
-    """Time at which the job ended."""
+    """Time at which the job ended; none if it is not known."""
     training_s: int = Field(ge=0)
     """SageMaker's TrainingTimeInSeconds."""
     billable_s: int = Field(ge=0)

@@ -86,7 +86,7 @@ class DeploymentForecast(Result):
     """This month (YYYY-MM)."""
     month_spent_usd: float
     """Cost of the project's ended jobs and metered hours of endpoints in this month, and of the present instances of
-    this endpoint until now, USD."""
+    this endpoint from their last metering until now, USD."""
     month_budget_usd: float | None
     """Budget of a month, USD; null if there is none."""
     allowed: bool
@@ -114,12 +114,13 @@ def forecast_deployment(
     """Compute what a deployment costs, and compare it with the budget.
 
     Args:
-        plan: the deployment; its project and budget are set.
+        plan: the deployment. Its project and budget are used unchanged; params.yaml is not read.
         running_fleets: endpoints that run, of any project.
         now: the current moment, with time zone.
 
     Raises:
-        DataError: the instance type, or a serverless endpoint in the region, has no known price. A retry cannot help.
+        InvalidError: the instance type is retired; the instance type, or a serverless endpoint in the region, has no
+            known price; AWS denies access to its prices; or a row of a ledger is damaged. A retry cannot help.
         ServiceError: prices come from AWS, and AWS does not answer. A retry can help.
     """
     month = f"{now.astimezone(dt.UTC):%Y-%m}"
@@ -142,7 +143,7 @@ def forecast_deployment(
 
 
 def _price_machine(plan: PlannedDeployment) -> tuple[Price, float, str]:
-    """Return the price of the machine, the cost of an hour of all instances in USD, and a text that describes both."""
+    """Return the price of the machine, the cost of an hour of all instances, USD, and a text with machine and price."""
     from pipelines.costs.prices import find_launch_price, find_serverless_price
 
     if not plan.serverless_memory_mb:

@@ -63,7 +63,7 @@ class Forecast:
 
     @property
     def left_usd(self) -> float | None:
-        """Rest of the month's budget, USD; None if there is no budget."""
+        """Rest of the month's budget, USD, at least 0; None if there is no budget."""
         return None if self.month_usd is None else max(0.0, self.month_usd - self.spending.total_usd)
 
     def to_record(self) -> dict[str, Any]:

@@ -19,7 +19,7 @@ KINDS = ("Training", "Processing", "Transform")
 LONGEST_TRAINING_S = 28 * 86_400
 """SageMaker's limit of MaxRuntimeInSeconds of a training job, seconds: 28 days."""
 TUNING_KIND = "HyperParameterTuning"
-"""Kind of a tuning job. SageMaker bills the training jobs that it starts, not the tuning job."""
+"""Kind of a tuning job. SageMaker bills the training jobs that a tuning job starts, not the tuning job itself."""
 RESTORE_LINE = re.compile(r"checkpoint restored: (?:none|name=\S+ saved_at=(\S+))")
 """Line that a training script prints at each start, with the checkpoint from which it resumes, or `none`. The pattern's
 group is the time at which the checkpoint was saved."""
@@ -33,7 +33,7 @@ CHOICE_FIELDS = (
 INPUT_BYTES_VARIABLE = "LEEWAY_INPUT_BYTES"
 """Environment variable of a training job: how many bytes of input data it had before its start."""
 INPUT_BYTES = re.compile(r"[1-9][0-9]{0,17}")
-"""Value of this variable: at most 18 digits, because the ledger's column is an integer of 64 bits."""
+"""Pattern of the value of `INPUT_BYTES_VARIABLE`: at most 18 digits, because the ledger's column has 64 bits."""
 DATA_WAIT = re.compile(r"data_wait_share=(0\.\d+|1\.0+);")
 """Line that a training script prints at its end: the share of its time that it waited for data. No MetricDefinitions
 read the line, because SageMaker refuses them for some images."""
@@ -80,7 +80,10 @@ def to_training_record(
 
 
 def read_choice(job: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the record of how the instance type of a described training job was chosen; empty if the task named it."""
+    """Return the record of how the instance type of a described training job was chosen.
+
+    The record is empty if the task named the type, or if the variable `CHOICE_VARIABLE` is not a JSON object.
+    """
     try:
         record = json.loads(job.get("Environment", {}).get(CHOICE_VARIABLE) or "{}")
     except ValueError:

@@ -111,7 +111,7 @@ class Ledger:
         An empty project selects the jobs without a project.
 
         Raises:
-            DataError: the cost of a job is not known. A retry cannot help.
+            DataError: a row is damaged, such as one whose cost is not known. A retry cannot help.
         """
         return sum_project_cost_usd(self.read_rows(month, project), project)
 

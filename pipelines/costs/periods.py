@@ -25,17 +25,17 @@ class Period:
     begin: dt.datetime
     """Beginning of the span."""
     end: dt.datetime
-    """End of the span, excluded: now, if the month has not ended."""
+    """End of the span, excluded; at most the present moment."""
     title: str
     """The span in words, such as `2026-11` or `the last 30 days`."""
 
     @property
     def weeks(self) -> float:
-        """Number of weeks; 1 for a shorter time, because a few days do not show what happens in a week."""
+        """Number of weeks; 1 for less than a week, because a few days do not show what happens in a week."""
         return max((self.end - self.begin) / dt.timedelta(WEEK_DAYS), 1.0)
 
     def select(self, rows: Iterable[Row]) -> list[Row]:
-        """Return the rows of jobs that were created in this period, and of endpoints' hours that began in it."""
+        """Return the rows of jobs that were created in this period, and the rows of endpoints that begin in it."""
         return [row for row in rows if self.begin <= (row.get("created") or row["begin"]) < self.end]
 
 

@@ -127,7 +127,9 @@ def find_region_prices(region: str, as_of: dt.date | None = None) -> RegionPrice
 
 
 def read_region_prices(region: str, as_of: dt.date | None = None) -> RegionPrices:
-    """Read the prices of a region from the tables, without a request to AWS. The newest price of a type is used.
+    """Read the prices of a region from the tables, without a request to AWS.
+
+    If several tables have a price of a type, the first one in the order of `read_tables` is used.
 
     Args:
         region: AWS region.
@@ -149,6 +151,8 @@ def read_region_prices(region: str, as_of: dt.date | None = None) -> RegionPrice
 
 def list_prices(region: str, component: Component = "Training") -> dict[str, float]:
     """Map each instance type with a price in the tables to this price, USD per hour, without a request to AWS.
+
+    If several tables have a price of a type, the first one in the order of `read_tables` is used.
 
     Raises:
         DataError: a table is not valid. A retry cannot help.

@@ -13,11 +13,11 @@ AMOUNTS = (
     *("cost_usd", "on_demand_usd", "saved_usd", "training_s", "billable_s", "first_capacity_s", "capacity_s"),
     *("lost_s", "instance_h", "zero_h", "busy_s", "instance_count", "interruptions", "price_usd_h", "instances"),
 )
-"""Columns of both ledgers that must be numbers of at least 0. A ledger has only some of them."""
+"""Columns that must be numbers of at least 0. A ledger has only some of them."""
 REQUIRED_COLUMNS = ("date", "arn", "created", "begin", "end")
-"""Columns of both ledgers that must have a value."""
+"""Columns that must have a value. A ledger has only some of them."""
 OPTIONAL_AMOUNTS = (*COLUMNS, DATA_WAIT_COLUMN, "queue_s", "observed_h", "input_bytes")
-"""Columns of both ledgers that may be null, and must otherwise be numbers of at least 0."""
+"""Columns that may be null, and must otherwise be numbers of at least 0. A ledger has only some of them."""
 TIME_PAIRS = (("created", "ended"), ("started", "ended"), ("begin", "end"))
 """Pairs of columns of which the first must not be later than the second."""
 
@@ -27,7 +27,7 @@ Row = Mapping[str, Any]
 def check_rows(rows: Iterable[Row], names: Sequence[str] = (*AMOUNTS, *OPTIONAL_AMOUNTS)) -> None:
     """Refuse rows without a required value, with a time that ends before it begins, or with an invalid number.
 
-    A number is invalid if it is negative, not finite, or missing although it is required.
+    A number is invalid if it is negative, not finite, or null although it is required.
 
     Args:
         rows: rows of the ledger of jobs or of endpoints.
@@ -47,7 +47,7 @@ def sum_project_cost_usd(rows: Iterable[Row], project: str) -> float:
     """Sum the cost of the rows of a project, USD. An empty project selects the rows without a project.
 
     Raises:
-        DataError: the cost of a row is not known. A retry cannot help.
+        DataError: a row of the project is damaged, such as one whose cost is not known. A retry cannot help.
     """
     project_rows = [row for row in rows if (row["project"] or "") == project]
     check_rows(project_rows, ("cost_usd",))

@@ -49,6 +49,10 @@ def read_spending(
         month: month, YYYY-MM.
         running_fleets: fleets that run; fleets of other projects are ignored.
         lake: lake with the ledgers; None: the configured one.
+
+    Raises:
+        DataError: a row of a ledger is damaged. A retry cannot help.
+        ConflictError: the lake's catalog stayed locked. A retry can help.
     """
     running_usd = sum(item.compute_cost_usd(month) for item in running_fleets if item.fleet.project == project)
     return Spending(

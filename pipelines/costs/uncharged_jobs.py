@@ -51,7 +51,8 @@ def charge_uncharged_jobs(since: dt.datetime) -> list[Charge]:
         SpecError: no AWS region is configured. A retry cannot help.
         InvalidError: AWS denies a request. A retry cannot help.
         DataError: some jobs have no known price; the others are charged. A retry cannot help.
-        ServiceError: SageMaker does not answer. A retry can help.
+        ServiceError: SageMaker or CloudWatch Logs does not answer. A retry can help.
+        ConflictError: other writers kept changing the ledger. A retry can help.
     """
     if not boto3.Session().region_name:  # botocore builds an incomplete address if an .env file sets the region to ""
         raise SpecError("no AWS region is configured.", "Set AWS_DEFAULT_REGION.")

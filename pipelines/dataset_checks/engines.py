@@ -30,7 +30,11 @@ def find_missing_engine() -> str:
 
 
 def find_differences(dataset: Dataset, rows: pa.Table, folder: Path) -> list[str]:
-    """Build the features of the rows on both engines in `folder`; return a line if the bytes of the files differ."""
+    """Build the features of the rows on both engines, with files in `folder`, and compare these files.
+
+    Returns:
+        One line that describes the difference; empty if the files are byte-identical.
+    """
     digests = {engine: _build(dataset, rows, engine, folder / engine) for engine in ("duckdb", "spark")}
     if digests["duckdb"] == digests["spark"]:
         return []

@@ -39,7 +39,7 @@ def find_problem(dataset: Dataset, rows: pa.Table, folder: Path) -> str:
 
     Raises:
         DataError: all rows are of the same day, or the labels cannot be computed. A retry cannot help.
-        TrainingError: the script crashed. A retry cannot help.
+        TrainingError: the script failed in the training without an interruption. A retry cannot help.
     """
     _write_channels(dataset, rows, folder / "features")
     if code := _train(dataset, folder, "whole"):

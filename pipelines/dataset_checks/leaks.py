@@ -25,9 +25,8 @@ LEAK = "leak"
 def find_leaks(dataset: Dataset, rows: pa.Table, known_before: Collection[str] = ()) -> list[str]:
     """Return a line for each leak.
 
-    The features are built without the columns of `known_later`: a feature that needs one of them is a leak. But it may
-    still use the label, which is computed from these columns. So the values of each of them, and of the label's column,
-    are permuted: a feature that changes was computed from this column. Also, no single feature may predict the label.
+    The values of each column of `known_later`, and of the label's column, are permuted: if a feature then changes, it
+    was computed from this column. Also, no single feature may predict the label better than `MAX_SINGLE_FEATURE_AUC`.
 
     Args:
         dataset: dataset of the rows.

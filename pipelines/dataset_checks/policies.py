@@ -18,7 +18,7 @@ def find_problems(sections: Mapping[str, Mapping[str, Any]], rows_by_day: Mappin
 
     Args:
         sections: parameters of the model.
-        rows_by_day: rows of each published day.
+        rows_by_day: number of rows of each published day, of which there must be one at least.
     """
     snapshot, drift = sections.get("snapshot", {}), sections.get("drift", {})
     gate_policy = GatePolicy.model_validate(sections.get("gate", {}).get("policy", {}))

@@ -1,6 +1,7 @@
-"""The datasets: the examples in this folder, and those in the folders of LEEWAY_DATASETS.
+"""The datasets: the examples in this folder, and those of the project in the folders of LEEWAY_DATASETS.
 
-A package `orders` in such a folder is imported as pipelines.datasets.orders.
+Without LEEWAY_DATASETS, the project's folder is datasets/. A package `orders` in such a folder is imported as
+pipelines.datasets.orders.
 """
 
 import os

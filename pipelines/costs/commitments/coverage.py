@@ -4,11 +4,13 @@ The rules are those of AWS: Savings Plans user guide, "Understanding how Savings
 https://docs.aws.amazon.com/savingsplans/latest/userguide/sp-applying.html.
 
 - A commitment is per hour. Usage is charged against it at the plan's rates; the rest of the usage is paid on demand.
-- A commitment covers first the usage with the highest saving in percent; of equal savings, the lowest rate of the plan.
+- A commitment covers first the usage with the highest saving in percent. Of usage with equal savings, it covers first
+  that with the lowest rate of the plan.
 - It never covers spot instances or serverless endpoints. The part of it that an hour does not use is lost.
 
-AWS says nothing about jobs with the same saving and the same rate: here, the same share of each is covered. AWS applies
-all commitments of an account together; here, the oldest is used first, which gives the same sums for equal terms.
+AWS says nothing about jobs or endpoints with the same saving and the same rate: here, the same share of each is
+covered. AWS applies all commitments of an account together; here, the oldest is used first, which gives the same sums
+for equal terms.
 """
 
 from __future__ import annotations
@@ -57,8 +59,9 @@ class Coverage:
 
     Attributes:
         reserved_usd: for each row, the part of its cost on demand that the commitments cover, USD; None if the saving
-            of a commitment on the row is not known, and older commitments do not cover the whole row.
-        committed_usd: maps each month, YYYY-MM, to the sum of the commitments of its hours, USD.
+            of a commitment on the row is not known, and older commitments do not cover all of the row's usage in the
+            term of this commitment.
+        committed_usd: maps each month, YYYY-MM, to the sum of the commitments of its hours up to yesterday, USD.
         unused_usd: maps each month to the part of this sum that was not used, USD.
     """
 
@@ -72,8 +75,9 @@ def cover_costs(
 ) -> Coverage:
     """Compute which part of each row the commitments cover, and which part of the commitments is not used.
 
-    The cost of a row is spread evenly over its time. The unused part is computed for whole days, UTC, from the first
-    day in the ledgers up to yesterday. Today is left out, because jobs that still run are not in the ledger.
+    The cost of a row is spread evenly over its time. The commitments and their unused part are summed over whole days,
+    UTC, from the first day in the ledgers up to yesterday. Today is left out, because jobs that still run are not in
+    the ledger.
 
     Args:
         rows: all rows of both ledgers, because a plan covers the whole account. `check_rows` has accepted them.

@@ -20,7 +20,7 @@ def can_be_covered(row: Row) -> bool:
 
 
 def spread_costs(rows: Iterable[Row], begin: dt.datetime, hours: int) -> list[float]:
-    """Return the cost of each hour that savings plans can cover, USD. The cost of a row is spread evenly over its time.
+    """Return, for each hour, the cost that savings plans can cover, USD; a row's cost is spread evenly over its time.
 
     Args:
         rows: rows of both ledgers. Rows that a savings plan does not cover are left out.

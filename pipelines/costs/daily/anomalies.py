@@ -1,10 +1,11 @@
 """Find days that cost far more than their weekday usually does.
 
-The cost of a day is compared with the costs of the same weekday in the twelve weeks before it: with the median of their
-logarithms. The spread is computed from the median absolute deviation (MAD) of all days of these weeks from the median
-of their own weekday. One expensive day, or a holiday, hardly changes a median. The logarithms are used because a busy
-day costs a multiple of the others, and no day costs less than 0. 1.4826 times the MAD is the standard deviation of
-normal errors (Rousseeuw & Croux 1993, JASA 88).
+The cost of a day is compared with the costs of the same weekday in up to twelve weeks before it: the logarithm of the
+cost with the median of their logarithms. The spread is computed from the median absolute deviation (MAD) of all days of
+these weeks from the median of their own weekday. If the weekday usually costs nothing, the median and the spread are
+those of all days with a cost. One expensive day, or a holiday, hardly changes a median. The logarithms are used because
+a busy day costs a multiple of the others, and no day costs less than 0. 1.4826 times the MAD is the standard deviation
+of normal errors (Rousseeuw & Croux 1993, JASA 88).
 """
 
 from __future__ import annotations
@@ -56,7 +57,8 @@ class JudgedDay:
     Attributes:
         day: the day, YYYY-MM-DD.
         usd: its cost, USD.
-        expected_cost: expected cost and limit; None if too few days before it are known.
+        expected_cost: expected cost and limit; None if the day is not judged: there are fewer than `MIN_WEEKS` whole
+            weeks before it, or fewer than `MIN_DAYS` of their days have a cost.
     """
 
     day: str
@@ -84,7 +86,10 @@ def judge_days(costs: DailyCosts, count: int) -> list[JudgedDay]:
 
 
 def estimate_cost(history: Sequence[float]) -> ExpectedCost | None:
-    """Estimate the cost of the next day, and its limit; None if too few days before it are known.
+    """Estimate the cost of the next day, and its limit.
+
+    Return None if there are fewer than `MIN_WEEKS` whole weeks before that day, or if fewer than `MIN_DAYS` of their
+    days have a cost.
 
     Args:
         history: costs of the days before that day, USD, oldest first, without gaps.

@@ -31,7 +31,8 @@ class DailyCosts:
 def sum_days(rows: Iterable[Row], last: dt.date) -> DailyCosts:
     """Sum the costs of each day from the first one with a row to `last`; no days if there is no row.
 
-    The cost of a job belongs to the day of its creation, the cost of an endpoint's hour to the day in which it began.
+    The cost of a job belongs to the day of its creation, the cost of a metered period of an endpoint to the day in
+    which the period began. Rows of days after `last` are left out.
     """
     costs: dict[dt.date, float] = {}
     for row in rows:
@@ -52,5 +53,5 @@ def sum_days_by_project(rows: Iterable[Row], last: dt.date) -> dict[str, DailyCo
 
 def get_day(row: Row) -> dt.date:
     """Return the day, in UTC, to which the cost of a row belongs."""
-    moment: dt.datetime = row.get("created") or row["begin"]  # of a job, or of an endpoint's hour
+    moment: dt.datetime = row.get("created") or row["begin"]  # of a job, or of a metered period of an endpoint
     return moment.astimezone(dt.UTC).date()

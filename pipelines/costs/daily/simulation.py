@@ -1,4 +1,4 @@
-"""Simulate the daily costs of a project, and measure how many false alarms there are, and how many jumps are found."""
+"""Simulate the daily costs of a project; measure the false alarms, and the share of expensive days that are found."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""List cheaper instances that would be enough for an endpoint's variant: another type, fewer, or one without a GPU."""
+"""List cheaper instances that would be enough for a variant of an endpoint: of another type, fewer, or without GPUs."""
 
 from __future__ import annotations
 
@@ -77,9 +77,10 @@ def _find_type_without_gpu(evidence: VariantEvidence) -> PricedType | None:
 def _find_smaller_count(evidence: VariantEvidence) -> int:
     """Return the smallest number of instances on which the peaks fit; 0 if it is not smaller than the present number.
 
-    Return 0, too, if a peak is not known, or if the number is or may be scaled automatically. The computation assumes
-    that all instances had their peaks at the same time. Each instance holds the whole model, so its memory does
-    not depend on their number.
+    Return 0, too, if a peak is not known, if the peak of the memory is above `MAX_USED_PERCENT`, if the instances have
+    accelerators that are not GPUs, or if the number of instances is or may be scaled automatically. The computation
+    assumes that all instances had their peaks at the same time. Each instance holds the whole model, so the memory that
+    it uses does not depend on the number of instances.
     """
     size, memory_peak = evidence.size, evidence.find_peak("memory")
     if evidence.is_scaled is not False or (size.is_accelerated and not size.gpus):

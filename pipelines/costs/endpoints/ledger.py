@@ -69,7 +69,7 @@ class EndpointLedger:
         return cls((lake or Lake.open()).get_month_table(TABLE, SCHEMA))
 
     def add(self, rows: Iterable[Row]) -> list[Row]:
-        """Add rows, except those whose period is charged already. Each month is one commit, the oldest first.
+        """Add rows, except those whose period is charged already. Each month is one commit; the oldest month is first.
 
         If the process ends between two months, the next metering begins where the added rows end.
 
@@ -104,7 +104,7 @@ class EndpointLedger:
         An empty project selects the endpoints without a project.
 
         Raises:
-            DataError: the cost of an endpoint is not known. A retry cannot help.
+            DataError: a row is damaged, such as one whose cost is not known. A retry cannot help.
         """
         return sum_project_cost_usd(self.read_rows(month, project), project)
 

@@ -32,9 +32,10 @@ def group_endpoint_rows(rows: Iterable[Row], keys: Sequence[str]) -> list[dict[s
 
 
 def sum_endpoint_rows(rows: Sequence[Row]) -> dict[str, Any]:
-    """Sum the figures of endpoints: hours, seconds, USD; unknown requests are 0. `endpoints`: number of endpoints.
+    """Sum the figures of endpoints: hours, seconds, USD and requests. `endpoints` is the number of endpoints.
 
-    The result also has the figures of `summarize_endpoint_use`.
+    A row whose number of requests is not known counts as 0 requests. The result also has the figures of
+    `summarize_endpoint_use`.
     """
     names = ("instance_h", "busy_s", "requests", "cost_usd", "zero_h", "saved_usd")
     endpoints = {(row["region"], row["endpoint"]) for row in rows}

@@ -25,8 +25,8 @@ def list_endpoint_size_advice(rows: Sequence[Row], fleets: Sequence[RunningFleet
     """List sentences about the size of the variants that run, by the same limits as for jobs.
 
     A variant that cannot be judged has a sentence that says why. There is no sentence for a variant that needs its
-    instances, for a serverless variant, or for a variant without a request in `MIN_OBSERVED_H` hours or more, which
-    other advice names. But a variant whose memory is almost full always has a sentence.
+    instances, or for a serverless variant. There is also none for a variant without a request in `MIN_OBSERVED_H` hours
+    or more, because other advice names this variant. But a variant whose memory is almost full always has a sentence.
 
     Args:
         rows: rows of the ledger of endpoints, oldest first.

@@ -1,4 +1,4 @@
-"""Summarize how much of their instances endpoints used, and build the table of the report."""
+"""Summarize the utilization of the instances of endpoints, and build the table of the report."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ class VariantEvidence:
 
     @property
     def count(self) -> int:
-        """Number of instances now."""
+        """Number of instances at the end of the last row; 0 if there are no rows."""
         return int(self.rows[-1]["instances"]) if self.rows else 0
 
     @property

@@ -21,9 +21,10 @@ class Definition:
         name: short name.
         title: name for people.
         unit: unit of its value.
-        target: field of `Targets`. If it begins with min, the value must be at least the target.
-        measure: function that computes it.
-        method: how it is computed, in a sentence.
+        target: name of a field of `Targets`. If the name begins with `min_`, the value must be at least the target;
+            otherwise at most.
+        measure: function that computes the value.
+        method: how the value is computed, in a sentence.
     """
 
     name: str

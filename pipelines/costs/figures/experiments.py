@@ -34,7 +34,10 @@ def measure_experiment_usd(evidence: Evidence) -> Measurement:
 
 
 def measure_experiments_per_person_week(evidence: Evidence) -> Measurement:
-    """Measure the completed experiments of persons, divided by the persons and by the weeks."""
+    """Measure the mean number of completed experiments of a person in a week.
+
+    Experiments without a user, and persons without a completed experiment, are left out.
+    """
     completed_experiments = list_completed_experiments(evidence)
     # The user of each experiment that has one.
     users = [user for rows in completed_experiments if (user := next((row["user"] for row in rows if row["user"]), ""))]

@@ -69,7 +69,10 @@ def measure_spot_saving(evidence: Evidence) -> Measurement:
 
 
 def measure_gpu_use(evidence: Evidence) -> Measurement:
-    """Measure the mean utilization of the GPUs, weighted by the GPU hours of the jobs."""
+    """Measure the mean utilization of the GPUs, weighted by the GPU hours of the jobs.
+
+    Jobs without GPUs, and jobs whose utilization of the GPUs is not known, are left out.
+    """
     used_gpu_hours, gpu_hours, jobs = 0.0, 0.0, 0
     sizes = [(row, find_size(row["instance_type"] or "")) for row in evidence.rows]
     counts = [(row, size.gpus if size else 0) for row, size in sizes]

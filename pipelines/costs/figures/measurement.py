@@ -57,5 +57,5 @@ def find_percentile(values: Sequence[float], share: float) -> float:
 
 
 def compute_instance_h(row: Row) -> float:
-    """Return the instance hours of a job: its hours times its number of instances."""
+    """Return the instance hours of a job: its training hours times its number of instances."""
     return float(row["training_s"] * row["instance_count"] / HOUR_S)

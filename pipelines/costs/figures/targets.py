@@ -18,10 +18,10 @@ class Targets(Spec):
     min_job_success: Share | None = 0.95
     """Smallest share of the ended jobs that completed, without jobs that were stopped on request, 0 to 1."""
     max_queue_wait_s: Amount | None = 1_800.0
-    """Longest wait of a job in a queue and for its first instances, seconds. 95 % of the jobs must not wait longer."""
+    """Largest 95th percentile of the wait of a job in a queue and for its first instances, seconds."""
     max_priority_queue_wait_s: Amount | None = 300.0
-    """Longest wait of a job with priority high in a queue and for its first instances, seconds. 95 % of these jobs must
-    not wait longer."""
+    """Largest 95th percentile of the wait of a job with priority high in a queue and for its first instances,
+    seconds."""
     min_spot_share: Share | None = 0.5
     """Smallest share of the instance hours of trainings that ran on spot, 0 to 1."""
     min_spot_saving: Share | None = None
@@ -34,6 +34,6 @@ class Targets(Spec):
     max_experiment_usd: Amount | None = None
     """Highest mean cost of an experiment, USD."""
     min_experiments_per_person_week: Amount | None = None
-    """Smallest number of experiments of a person in a week."""
+    """Smallest mean number of completed experiments of a person in a week."""
     max_result_time_s: Amount | None = None
     """Longest median time from the request of an experiment to its result, seconds."""

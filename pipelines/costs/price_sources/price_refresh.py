@@ -1,7 +1,8 @@
 """Request today's prices of instance types from AWS, and write them as a dated table of the project.
 
-On-demand prices come from AWS's price list, the typical saving by spot from EC2's spot price history, and savings plans
-from their list of rates. The requests follow AWS's documentation. They were tested only with stubs, not with AWS.
+On-demand prices come from AWS's price list, the typical saving by spot from EC2's spot price history, and the prices
+with savings plans from AWS's list of their rates. The requests follow AWS's documentation. They were tested only with
+stubs, not with AWS.
 """
 
 from __future__ import annotations
@@ -46,7 +47,8 @@ def request_prices(regions: Sequence[str], days: int, today: dt.date) -> PriceTa
         today: date of the table.
 
     Raises:
-        InvalidError: a region has no prices, they are not in USD, or AWS denies access. A retry cannot help.
+        InvalidError: a region has no prices, its prices are not valid or not in USD, or AWS denies access. A retry
+            cannot help.
         ServiceError: AWS does not answer. A retry can help.
     """
     return PriceTable(
@@ -161,7 +163,10 @@ def _request_spot_history(region: str, types: Sequence[str], days: int) -> list[
 
 
 def _request_plan_prices(region: str) -> dict[PlanTerm, dict[str, float]]:
-    """Return the prices of training with savings plans by term; empty, with a warning, if AWS refuses the request."""
+    """Return the prices of training with savings plans by term.
+
+    If AWS denies access or refuses the request, log a warning and return {}.
+    """
     fields = {
         "savingsPlanTypes": ["SageMaker"],
         "savingsPlanPaymentOptions": ["No Upfront"],

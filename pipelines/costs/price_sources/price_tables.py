@@ -139,8 +139,8 @@ def read_table(path: Path) -> PriceTable:
     """Read a table of prices.
 
     Raises:
-        DataError: the file is missing, is no regular file, is not a table, has another currency than USD, is of a day
-            that has not come, or has two prices of a type in a region. A retry cannot help.
+        DataError: the file is missing, is no regular file, is too large, is not a table, has another currency than
+            USD, is of a day that has not come, or has two prices of a type in a region. A retry cannot help.
     """
     try:
         table = PriceTable.model_validate_json(_read_bytes(path))

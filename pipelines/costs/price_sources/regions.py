@@ -11,7 +11,8 @@ SERVICE = "sagemaker"
 def suggest_regions(names: Iterable[str]) -> str:
     """Return a hint about the first name that is no region with SageMaker; empty if all are regions.
 
-    The list of regions comes from the installed botocore. It is imported here, because its import takes half a second.
+    The list of regions comes from the installed botocore. boto3 is imported here, because its import takes half a
+    second.
     """
     from boto3.session import Session
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pipelines.costs.endpoints.running import RunningFleet
 
 RATE_DAYS = 28
-"""Number of whole days before today, from whose jobs the expected cost of a day is computed."""
+"""Largest number of whole days before today, from whose jobs the expected cost of a day is computed."""
 MIN_RATE_DAYS = 7
 """Smallest number of days since a project's first job. With fewer days, no forecast is made."""
 
@@ -70,7 +70,8 @@ def build_states(
     """Compute the used part of each budget of the current month.
 
     The forecast is a sum: the cost so far, the cost of running endpoints until the end of the month, and for each day
-    after today the mean cost of a day's jobs of the project, over the last `RATE_DAYS` whole days.
+    after today the mean cost of a day's jobs of the project. The mean is over the last `RATE_DAYS` whole days, or over
+    all whole days since the project's first job, if these are fewer.
 
     Args:
         budgets: each project with its budget of the month, USD.

@@ -37,7 +37,7 @@ def list_budget_notices(states: Iterable[BudgetState], thresholds_percent: Seque
 
 
 def list_anomaly_notices(judged_days: Mapping[str, Sequence[JudgedDay]]) -> list[Notice]:
-    """List a notice for the first day of each anomaly: the day before it is not an anomaly.
+    """List a notice for each day that is an anomaly, unless the day before it is one, too.
 
     Args:
         judged_days: each project with its last days, oldest first. The first day has no notice, since the day

@@ -26,7 +26,7 @@ class ShowbackPolicy(Spec):
     """Maps a project to its environment, such as production, for jobs without an environment, and for endpoints."""
     budgets_usd: dict[str, Money] = Field(default_factory=dict)
     """Maps PROJECT, or PROJECT/YYYY-MM for one month, to the budget of a month, USD. It replaces month_usd of section
-    budget in reports and notices; a training is refused by month_usd only."""
+    budget in reports and notices. Only month_usd can refuse a training."""
     thresholds_percent: list[Annotated[int, Field(ge=1, le=1_000)]] = Field(
         default_factory=lambda: [50, 80, 100], max_length=10
     )

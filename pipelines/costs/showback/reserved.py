@@ -27,7 +27,7 @@ class CommitmentUse:
     """The used and the unused part of the stated commitments, for all payers together: a plan covers the whole account.
 
     Attributes:
-        committed_usd: sum of the commitments of all hours, USD.
+        committed_usd: sum of the commitments of all hours up to yesterday, USD.
         unused_usd: part of this sum that was not used, and is lost, USD.
         unpriced_usd: cost of reported rows whose price with a plan is not known, USD.
         unpriced_types: instance types and regions of these rows.
@@ -79,12 +79,12 @@ def add_reserved_costs(
 
 
 def summarize_use(coverage: Coverage, rows: Sequence[Row], month: str = "") -> CommitmentUse:
-    """Sum the commitments of a month, YYYY-MM, and their unused part; empty: of all months.
+    """Sum the commitments of a month and their unused part.
 
     Args:
         coverage: what the commitments cover.
         rows: reported rows, with `reserved_usd`.
-        month: the month.
+        month: the month, YYYY-MM; empty: all months.
     """
     unpriced_rows = [row for row in rows if row[COLUMN] is None]
     committed_usd, unused_usd = (

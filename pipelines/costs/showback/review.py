@@ -34,7 +34,8 @@ class Review:
         month: current month, YYYY-MM.
         month_usd: cost of the month so far, USD.
         unallocated_usd: part of `month_usd` without a team, USD.
-        reserved_usd: part of `month_usd` that the stated commitments cover, at on-demand prices, USD; None: not known.
+        reserved_usd: part of `month_usd` that the stated commitments cover, at on-demand prices, USD; None if no
+            commitment is stated, or if the part is known for no row.
         unused_usd: part of the month's commitments that was not used up to yesterday, USD; None if none is stated.
         states: budgets of the month.
         notices: all notices, including those that people have already got.

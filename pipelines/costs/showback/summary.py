@@ -30,8 +30,9 @@ UNUSED_LABEL = "unused commitment"
 ANOMALY_DAYS = 28
 """Number of whole days before today whose anomalies are listed."""
 FORMULA = re.compile(r"(^|;)(\s*)(?=[-=+@\uff1d\uff0b\uff0d\uff20])")
-"""Beginning of a text that a spreadsheet would run as a formula. A text is also split at `;`, which separates
-columns in many countries. The last four characters are the wide forms of =, +, - and @: they start a formula, too."""
+"""Beginning of a text that a spreadsheet would run as a formula. The part after a `;` may be a text of its own, because
+`;` separates columns in many countries. The last four characters are the wide forms of =, +, - and @: they start a
+formula, too."""
 
 Row = Mapping[str, Any]
 

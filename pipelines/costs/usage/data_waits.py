@@ -36,9 +36,10 @@ Row = Mapping[str, Any]
 def list_data_wait_advice(rows: Sequence[Row], now: dt.datetime) -> list[str]:
     """List sentences that each name the trainings of a task that wait for their data.
 
-    Of the newest completed jobs of a task, only those are examined that ran on the same instance type and reported
-    their wait for data. There is no sentence if the newest completed job did not report its wait, or if it waited for
-    less than `MIN_SHARE`, since the cause is then gone.
+    Of the newest completed jobs of a task, those are examined that ran on the instance type of the newest one and
+    reported their wait for data. There is no sentence if the newest completed job is older than `MAX_AGE_DAYS` days,
+    did not report its wait, or waited for less than `MIN_SHARE`: then the cause is gone. There is also none if the
+    examined jobs waited for less than `MIN_SHARE` on average, or if their waits cost less than `MIN_USD`.
 
     Args:
         rows: rows of the ledger of jobs, oldest first.

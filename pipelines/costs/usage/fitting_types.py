@@ -40,6 +40,8 @@ def find_cheaper_gpu_type(
 ) -> PricedType | None:
     """Return the cheapest type that costs less, and whose GPUs are enough for what was used; None if there is none.
 
+    Return None, too, if the GPUs were not used, or if the FLOP/s of the present type are not known.
+
     Args:
         types: the types to choose from.
         present: the present type.
@@ -67,9 +69,10 @@ def find_cheaper_gpu_type(
 def find_larger_type(
     types: Iterable[PricedType], size: Size, resource: Literal["memory", "cpu"] = "memory"
 ) -> PricedType | None:
-    """Return the cheapest type with clearly more memory or vCPUs, and not less of the other; None if there is none.
+    """Return the cheapest type with clearly more memory, or clearly more vCPUs; None if there is none.
 
-    A type that replaces one with accelerators is of the same family.
+    Of the resource that is not `resource`, the type has at least as much as the present type. A type that replaces one
+    with accelerators is of the same family.
 
     Args:
         types: the types to choose from.

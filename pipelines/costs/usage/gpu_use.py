@@ -34,8 +34,8 @@ def list_gpu_advice(rows: Sequence[Row], now: dt.datetime) -> list[str]:
     """List sentences that each name the jobs of a task that leave most of their GPUs unused.
 
     Each of the `MAX_JOBS` newest jobs must have completed on the same type, with a known mean utilization below
-    `LOW_PERCENT`.
-    There is no sentence about jobs that wait for data, because `data_waits` names this cause.
+    `LOW_PERCENT`. There is no sentence if the newest job is older than `MAX_AGE_DAYS` days, or if the unused part cost
+    less than `MIN_USD`. There is also none about jobs that wait for data, because `data_waits` names this cause.
 
     Args:
         rows: rows of the ledger of jobs, oldest first.

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 UNCOUNTED_CHANNELS = ("model", "code")
-"""Names that SageMaker's toolkits give to channels with a pretrained model and with code. They do not grow with the
-data, so their size does not help to predict the time of the training."""
+"""Names that SageMaker's toolkits give to channels with a pretrained model and with code. These channels do not grow
+with the data, so their size does not help to predict the time of the training."""
 MAX_OBJECTS = 100_000
 """Largest number of objects that are listed: 100 requests. The data size of a job with more objects is not known."""
 MAX_LISTING_S = 30.0
@@ -27,7 +27,7 @@ def list_channels(request: Mapping[str, Any]) -> dict[str, str] | None:
     `UNCOUNTED_CHANNELS` are left out.
 
     Returns:
-        None if the size of one of these cannot be listed: it is a manifest, or it is not in S3.
+        None if the objects of one of the other channels cannot be listed: it is a manifest, or it is not in S3.
     """
     channels: dict[str, str] = {}
     for channel in request.get("InputDataConfig") or []:

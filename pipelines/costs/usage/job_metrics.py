@@ -20,7 +20,8 @@ MAX_PERIODS = 1_440
 MAX_PAGES = 20
 """Largest number of pages of metrics in which the instances of a transform job are looked for."""
 RECENT = dt.timedelta(hours=2)
-"""If a job ended less than this time ago, only the metrics of the last three hours are listed: these are fewer."""
+"""If a transform job ended less than this time ago, only the metrics with values in the last three hours are listed:
+these are fewer."""
 
 
 def read_usage(cloudwatch: Any, job: Mapping[str, Any]) -> dict[str, dict[str, float]]:
@@ -62,7 +63,7 @@ def _has_ended(job: Mapping[str, Any]) -> bool:
 def _choose_times(begin: dt.datetime, end: dt.datetime) -> tuple[dt.datetime, dt.datetime]:
     """Return the beginning and the end of a time of whole hours that includes the job.
 
-    It includes no metrics of other jobs, because each job has its own hosts.
+    The time is longer than the job, but no metrics of other jobs are read, because each job has its own hosts.
     """
     period = dt.timedelta(seconds=PERIOD_S)
     first = begin.astimezone(dt.UTC).replace(minute=0, second=0, microsecond=0)

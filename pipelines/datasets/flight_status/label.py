@@ -8,7 +8,7 @@ from pipelines.datasets.flights.source import LATE_MINUTES
 
 
 def label(rows: ibis.Table) -> ibis.Column:
-    """Return `cancelled`, `late` or `on_time` for each flight; null until any flight of its day has arrived.
+    """Return `cancelled`, `late` or `on_time` for each flight; null while no flight of its day has arrived.
 
     A flight without a departure time was cancelled. A flight that departed and did not reach its destination (it was
     diverted: 0.3 %) counts as late. The times are also missing before a flight departs. So a day without any arrival

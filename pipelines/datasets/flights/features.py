@@ -8,7 +8,8 @@ import ibis
 def features(rows: ibis.Table) -> ibis.Table:
     """Add the columns of `DATASET.features` to `rows`, which lack the columns of `DATASET.known_later`.
 
-    All features come from the timetable, the register of planes, or the weather report of the hour of departure.
+    `departs_hour` is added, too, because it is in the key of the lookup. All features come from the timetable, the
+    register of planes, or the weather report of the hour of departure.
     """
     departs_hour = rows.sched_dep_time // 100
     same_hour = ibis.window(group_by=[rows.date, rows.origin, departs_hour])

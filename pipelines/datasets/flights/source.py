@@ -84,7 +84,7 @@ class FlightsSource:
         """List the days within `days` on which flights were scheduled to depart.
 
         Raises:
-            DataError: a file or a column is missing, or a value has the wrong type. A retry cannot help.
+            DataError: flights.csv cannot be read, or lacks a column, or a value is not valid. A retry cannot help.
         """
         departure_days: list[dt.date] = pc.unique(self._flights["date"]).to_pylist()
         return sorted(day for day in departure_days if days.first <= day <= days.last)
@@ -93,7 +93,7 @@ class FlightsSource:
         """Return the first and the last day on which flights were scheduled to depart; None if there is no flight.
 
         Raises:
-            DataError: a file or a column is missing, or a value has the wrong type. A retry cannot help.
+            DataError: flights.csv cannot be read, or lacks a column, or a value is not valid. A retry cannot help.
         """
         days = pc.min_max(self._flights["date"]).as_py()
         return Days(days["min"], days["max"]) if days["min"] else None
@@ -102,7 +102,8 @@ class FlightsSource:
         """Read the flights of one day, sorted by key. If the day has no flights, there are no batches.
 
         Raises:
-            DataError: a file or a column is missing, or a value has the wrong type. A retry cannot help.
+            DataError: a file cannot be read, lacks a column, has a value that is not valid, or has two rows for an hour
+                of an airport or for a plane. A retry cannot help.
         """
         flights = self._flights.filter(pc.equal(self._flights["date"], pa.scalar(partition)))
         with connect() as connection:
