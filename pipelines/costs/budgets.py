@@ -138,12 +138,9 @@ def check_budget(
         lake: lake with the ledgers; None: the configured one.
 
     Raises:
-        SpecError: an instance type is retired or not known to SageMaker, or the parameters of the model are not valid.
-            A retry cannot help.
-        DataError: an instance type has no known price, or the cost of a job or an endpoint of the project is not
-            known. A retry cannot help.
-        ServiceError, ConflictError: the lake does not answer; or prices come from AWS, and AWS does not answer. A retry
-            can help.
+        SpecError: an instance type is retired or unknown, or the model's parameters are not valid. A retry cannot help.
+        DataError: the price of an instance type, or the cost of a job or an endpoint, is not known. A retry cannot help.
+        ServiceError, ConflictError: the lake or AWS's prices do not answer. A retry can help.
     """
     from pipelines.costs.ledger import get_current_month
     from pipelines.costs.prices import find_launch_price

@@ -19,7 +19,7 @@ from pipelines.costs.charges import FINAL_STATUSES, Charge, Job
 from pipelines.costs.ledger import Ledger
 from pipelines.costs.payers import PAYER_COLUMNS
 from pipelines.costs.usage.job_metrics import read_usage
-from pipelines.errors import DataError, SpecError
+from pipelines.errors import DataError, InvalidError, SpecError
 from pipelines.system.aws_errors import translate_aws_errors
 from pipelines.system.log import log
 
@@ -50,7 +50,8 @@ def charge_uncharged_jobs(since: dt.datetime) -> list[Charge]:
     Raises:
         SpecError: no AWS region is configured. A retry cannot help.
         InvalidError: AWS denies a request. A retry cannot help.
-        DataError: some jobs have no known price; the others are charged. A retry cannot help.
+        DataError: some jobs could not be charged, such as those without a known price; the others are charged. A retry
+            cannot help.
         ServiceError: SageMaker or CloudWatch Logs does not answer. A retry can help.
         ConflictError: other writers kept changing the ledger. A retry can help.
     """
@@ -80,12 +81,13 @@ def _charge_each(jobs: Sequence[tuple[Job, JobPurpose]]) -> list[Charge]:
     for job, purpose in jobs:
         try:
             charges += charge_jobs([job], purpose)
-        except DataError as error:
+        except InvalidError as error:
             failures.append(f"{job.name}: {error.message}")
             log.error("%s", error)
     if failures:
         message = f"{len(failures)} of {len(jobs)} jobs were not charged: {failures[0]}"
-        raise DataError(message, "The other jobs were charged. Correct the cause, and run `costs sweep` again.")
+        others_text = "The other jobs were charged. " if charges else ""
+        raise DataError(message, f"{others_text}Correct the cause, and run `costs sweep` again.")
     return charges
 
 

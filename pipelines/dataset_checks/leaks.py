@@ -46,7 +46,7 @@ def find_leaks(dataset: Dataset, rows: pa.Table, known_before: Collection[str] =
     frame = building.build_features(dataset, ibis.memtable(rows)).order_by(*dataset.key).to_pandas()
     for name in dataset.features:
         targets = _list_targets(dataset, frame)
-        auc = max(_compute_feature_auc(frame[name], target, has_label) for target, has_label in targets)
+        auc = max((_compute_feature_auc(frame[name], *target) for target in targets), default=0.0)
         if auc > MAX_SINGLE_FEATURE_AUC and name not in known_before:
             text = f"{name} alone predicts the label with {auc:.3f}"
             lines.append(f"{text}; at most {MAX_SINGLE_FEATURE_AUC} is plausible")

@@ -98,6 +98,8 @@ def _check_label(subject: CheckedModel) -> str:
     dataset, rows = subject.dataset, subject.rows
     label_column.check_label_type(dataset, rows.schema)
     known_labels = label_column.compute_labels(dataset, rows).drop_null()
+    if not len(known_labels):
+        raise DataError(f"none of the last {len(rows)} rows has a label.", "Correct the source or label.py.")
     if len(known_labels.unique()) < 2:
         message = f"the last {len(known_labels)} rows with a label all have the same one: nothing can be learned."
         raise DataError(message, "Correct the source or label.py, or use more days.")

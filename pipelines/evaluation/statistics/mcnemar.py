@@ -46,8 +46,8 @@ def run_mcnemar_test(
     the error probability of each end is at most alpha. The interval excludes 0 if the p-value is below alpha.
 
     With groups, p-value and interval are computed by groups, as for any metric (Obuchowski 1998, Statistics in Medicine
-    17). The interval is then never narrower, and the p-value never smaller, than for independent rows. If there are no
-    rows on which only one model is right, the result is that for independent rows.
+    17). The interval is then never narrower, and the p-value never smaller, than for independent rows. If both models
+    are right on the same rows, groups are not used.
 
     Args:
         label: shape (rows,), 0 or 1, both present.
@@ -55,8 +55,7 @@ def run_mcnemar_test(
         champion: shape (rows,), finite scores.
         threshold: a row with this score or a higher one is predicted as 1.
         alpha: error probability of each end of the gain's interval; see `Estimate`.
-        groups: shape (rows,). Rows with the same value are related, such as those of a day; the values are ordered by
-            time. None: rows are independent.
+        groups: shape (rows,). Rows with the same value are related; values are in order of time. None: no groups.
 
     Raises:
         DataError: the rows are not valid, or there are fewer than two groups. A retry cannot help.

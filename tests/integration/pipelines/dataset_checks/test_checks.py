@@ -39,6 +39,11 @@ def test_a_leak_is_found(rows: pa.Table, monkeypatch: pytest.MonkeyPatch) -> Non
     assert leaks.find_leaks(dataset, rows) == [], "a known delay is no leak, and does not predict the label alone"
 
 
+def test_rows_without_a_class_have_no_leak(rows: pa.Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leaks, "_list_targets", lambda dataset, frame: [])  # as for a multiclass model without labels
+    assert leaks.find_leaks(DATASET, rows) == []
+
+
 def test_a_feature_of_a_column_that_is_known_later_is_refused(rows: pa.Table, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pipelines.dataset.Dataset.load_feature_function", lambda self: use_delay)
     lines = leaks.find_leaks(DATASET, rows)

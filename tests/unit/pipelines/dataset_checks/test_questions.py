@@ -62,3 +62,11 @@ def test_a_label_that_does_not_fit_the_task_is_one_no_and_is_not_searched_for_le
     assert [answer.outcome for answer in answers] == ["no", "not yet"]
     assert "the label grade of flights is string: it must be" in answers[0].text
     assert answers[1].text == "the label does not fit the task"
+
+
+def test_rows_without_any_label_are_named() -> None:
+    dataset = replace(DATASET, task="regression", label="grade")
+    subject = questions.CheckedModel("orders", dataset, Path(), {})
+    subject.__dict__["rows"] = pa.table({"grade": pa.array([None, None], pa.float64())})
+    label = questions._answer("?", questions._check_label, subject)
+    assert (label.outcome, label.text.partition(".")[0]) == ("no", "none of the last 2 rows has a label")
