@@ -139,7 +139,7 @@ def check_budget(
 
     Raises:
         SpecError: an instance type is retired or unknown, or the model's parameters are not valid. A retry cannot help.
-        DataError: the price of an instance type, or the cost of a job or an endpoint, is not known. A retry cannot help.
+        DataError: the price of a type, or the cost of a job or an endpoint, is not known. A retry cannot help.
         ServiceError, ConflictError: the lake or AWS's prices do not answer. A retry can help.
     """
     from pipelines.costs.ledger import get_current_month
