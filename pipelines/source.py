@@ -77,7 +77,8 @@ def read_once(source: Source, partitions: Collection[Any]) -> Iterator[Source]:
         partitions: the partitions that will be read.
 
     Raises:
-        DataError: the data lack columns, types or days that the source needs. A retry cannot help.
+        DataError: the data are missing, or do not have the columns, types or days that the source needs. A retry
+            cannot help.
         ServiceError: the source does not answer. A retry can help.
     """
     open_source = getattr(source, "read_once", None)

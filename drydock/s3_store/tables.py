@@ -136,6 +136,7 @@ class S3Tables:
                 _write_bucket(db, transaction.buckets[name], record)
 
     def _add_earlier_versions(self, keys: StoredKeys, name: str) -> None:
+        """Record the versions of an object before the request changes it; `_write` compares them with the new ones."""
         self.transaction.add_earlier_versions(keys, name)
 
     def _add_created_version(self, key: StoredKey) -> None:

@@ -29,9 +29,9 @@ class Policy(Parameters):
     for `loop reset`. Normally this is the length of the holdout, so that the new holdout has only days on which no
     earlier candidate was judged."""
     max_age_days: Days = 0
-    """Number of days after the as_of of the last training at which the model is trained again, even without drift; it
-    is trained earlier if the last training used fewer days of data. If this is set, a run of the schedule trains only
-    if the last training is at least this old. 0: no limit."""
+    """Number of days after the as_of of the last training at which the model is trained again, even without drift; if
+    the last training used data of fewer days than this, that smaller number is used. If this is set, a run of the
+    schedule trains only if the last training is at least `max_age_days` old. 0: no limit."""
     in_flight_h: Annotated[float, Field(gt=0, le=8_784, allow_inf_nan=False)] = 96.0
     """Number of hours after which a training without a recorded end is treated as dead. Choose more than an approval
     may take."""

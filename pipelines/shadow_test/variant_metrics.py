@@ -22,7 +22,7 @@ MAX_POINTS = 1_440
 
 
 class LatencyPoint(NamedTuple):
-    """A statistic of the latency in a minute, or in several minutes if the shadow is longer than a day."""
+    """A statistic of the latency in one period of CloudWatch: a minute, several minutes, or up to a day."""
 
     value: float
     """Milliseconds."""

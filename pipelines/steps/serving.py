@@ -32,6 +32,7 @@ version and 17 for a digest."""
 class ServingSpec(ReleasePolicy):
     """The version that an endpoint will serve, and the parameters of its release."""
 
+    # See `Spec.replaces`: a spec that gives both is refused.
     replaces: ClassVar[Mapping[str, str]] = {"previous": "version"}
 
     model: str
@@ -66,7 +67,8 @@ class ServingResult(Result):
     """The parameters of the release: those of the spec, which section `serving` of params.yaml sets by default. A
     rollback is released at once."""
     is_rollback: bool
-    """Whether the endpoint served the version before its present one: then neither budget nor alarms are checked."""
+    """Whether the endpoint served this version just before its present one. Then neither budget nor alarms are
+    checked."""
 
 
 def run(spec: ServingSpec) -> ServingResult:

@@ -74,8 +74,8 @@ def _make_yaml() -> Any:
         """Write each float so that DVC, which reads YAML 1.1, reads a float: 1.0e-05, and not 1e-05."""
 
     def represent_float(representer: Any, value: float) -> Any:
-        mantissa, sign, exponent = repr(value).partition("e")
-        text = f"{mantissa}.0e{exponent}" if sign and "." not in mantissa else repr(value)
+        mantissa, exponent_mark, exponent = repr(value).partition("e")
+        text = f"{mantissa}.0e{exponent}" if exponent_mark and "." not in mantissa else repr(value)
         return representer.represent_scalar("tag:yaml.org,2002:float", text)
 
     Representer.add_representer(float, represent_float)

@@ -1,8 +1,9 @@
 """Restore a home from a backup archive, completely or not at all.
 
 The archive is verified before any change. It is then unpacked beside the home, and two renames replace the
-home with it. If the restore is killed before the renames, the home is unchanged. If it is killed between them, the next
-restore puts the old home back. If it is killed after them, the home is restored.
+home with it. If the restore is killed before these renames, the home keeps its state; only its folder `uv`, which
+`make` can create again, may be missing. If it is killed between them, the next restore puts the old home back. If it
+is killed after them, the home is restored.
 """
 
 from __future__ import annotations

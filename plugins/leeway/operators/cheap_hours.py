@@ -165,9 +165,11 @@ class CheapHoursSensor(BaseSensorOperator):
         """
         late_s = -wait.compute_remaining_s()
         if late_s > 0 and try_number <= 1:
-            start_text = f"{wait.run.latest_start:%Y-%m-%d %H:%M} UTC, passed {late_s / 60:.0f} min ago"
+            start_text = f"{wait.run.latest_start:%Y-%m-%d %H:%M} UTC"
             hint = "Give a later deadline, or a shorter duration_s." if self.deadline else "Give a later latest_start."
-            raise AirflowFailException(f"the latest start of {self.task_id}, {start_text}. {hint}")
+            raise AirflowFailException(
+                f"the latest start of {self.task_id}, {start_text}, passed {late_s / 60:.0f} min ago. {hint}"
+            )
 
 
 def _parse_number(name: str, value: Any) -> float:
