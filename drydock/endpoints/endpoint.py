@@ -126,7 +126,7 @@ class Endpoint(EndpointDescription):
             return True
 
     def abandon(self) -> None:
-        """Stop storing the record, because it was deleted. The caller closes the endpoint later."""
+        """Stop storing the record. The caller then deletes the record, and closes the endpoint later."""
         self._close_event.set()
         with self._lock:  # wait until a change that is being stored is complete
             pass

@@ -83,7 +83,7 @@ class Context:
         return self.request_processor[idx].get_response_headers()
 
     def set_response_content_type(self, idx: int, value: str) -> None:
-        """Set a content type that the response does not get: output_fn or transform_fn returns the one that it gets."""
+        """Store a content type, unused: the response has the one that output_fn or transform_fn returns."""
         self.set_response_header(idx, "content-type", value)
 
     def get_response_content_type(self, idx: int) -> str | None:

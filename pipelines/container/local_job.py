@@ -141,7 +141,7 @@ def _run_script(command: Sequence[str], environment: Mapping[str, str], job_fold
 
 
 def explain_failure(script: str, exit_code: int, failure: Path, tail: Iterable[str]) -> LeewayError:
-    """Return the error for an exit code, with the text of the script's failure file, or else its last lines."""
+    """Return the error for an exit code. A TrainingError quotes the script's failure file, or else its last lines."""
     text = failure.read_text(encoding="utf-8", errors="replace") if failure.exists() else ""
     text = text or " | ".join(line.strip() for line in tail)  # the file is empty if the disk was full
     if any(no_space in text for no_space in NO_SPACE_TEXTS):

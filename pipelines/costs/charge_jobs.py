@@ -23,7 +23,7 @@ JOB_COLUMNS = {
 
 
 class JobPurpose(Payer):
-    """What a job ran for: the columns of the ledger that do not come from SageMaker's description of the job."""
+    """What a job ran for: columns of the ledger that do not come from SageMaker's description of the job."""
 
     region: str
     """AWS region, such as us-east-1."""

@@ -15,5 +15,5 @@ class BinPolicy(Parameters):
     bins: Annotated[int, Field(ge=2, le=100)] = 10
     """Number of bins of a numeric column. Each has about the same share of the values in training."""
     values: Annotated[int, Field(ge=1, le=1_000)] = 50
-    """Largest number of values of a category that have a bin of their own: the most frequent ones in training. All
-    other values share one bin."""
+    """Largest number of values of a categorical column that have a bin of their own: the most frequent ones in
+    training. All other values share one bin."""
