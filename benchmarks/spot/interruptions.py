@@ -36,6 +36,7 @@ from stack.services.ports import ANY_PORTS
 from stack.services.readiness import load_live_stack
 
 PROJECT = Path(__file__).parents[2]
+FEATURES_FOLDER = "models/flights/data/features"
 RUNS = int(os.environ.get("LEEWAY_BENCH_RUNS", "100"))
 MAX_ACTIVE_RUNS = 2
 UNINTERRUPTED_RUNS = 5
@@ -112,13 +113,13 @@ def _create_project(folder: Path) -> Path:
         dag.unlink()
     constants = {
         "MAX_ACTIVE_RUNS": MAX_ACTIVE_RUNS,
-        "FEATURES": str(project / "data" / "features"),
+        "FEATURES": str(project / FEATURES_FOLDER),
         "HYPERPARAMETERS": HYPERPARAMETERS,
     }
     (project / "dags" / "bench.py").write_text(
         "".join(f"{name} = {value!r}\n" for name, value in constants.items()) + DAG_CODE
     )
-    _run_module(project, "dvc", "repro", "preprocess")
+    _run_module(project, "dvc", "repro", "preprocess@flights")
     return project
 
 
@@ -139,7 +140,7 @@ def _run_module(project: Path, *module: str, **env: str) -> str:
 
 
 def _time_script(project: Path, number: int) -> float:
-    folder, features = project / f"script-{number}", project / "data" / "features"
+    folder, features = project / f"script-{number}", project / FEATURES_FOLDER
     folders = {"SM_MODEL_DIR": "model", "SM_OUTPUT_DATA_DIR": "output/data", "SM_CHECKPOINT_DIR": "checkpoints"}
     for name in folders.values():
         (folder / name).mkdir(parents=True)

@@ -67,7 +67,8 @@ def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
 
 def test_request_is_that_of_boto3(store: Store) -> None:
     # boto3 signs all of its headers, and the connection fewer ones
-    response = boto3.client(SERVICE).batch_get_record(Identifiers=IDENTIFIERS)
+    # A session of its own: the default one may have the credentials of an earlier test
+    response = boto3.Session().client(SERVICE).batch_get_record(Identifiers=IDENTIFIERS)
     assert StoreConnection(5.0, 1).batch_get_record(Identifiers=IDENTIFIERS) == EMPTY
     assert {name: response[name] for name in EMPTY} == EMPTY
     (path, expected, body), (own_path, own, own_body) = store.requests
