@@ -112,9 +112,8 @@ def _wait_until(is_healthy: Callable[[], bool]) -> None:
 class Killer:
     """Kill random processes of tasks with SIGKILL, and the scheduler, which is then started again.
 
-    The processes that a killed scheduler has started stay alive, as when compose restarts a scheduler. A kill is due
-    after a number of completed days. If it were due after a fixed time, every try of a task might be killed on a slow
-    machine.
+    SIGKILL does not end the processes that the scheduler has started. A kill is due after a number of completed days.
+    If it were due after a fixed time, every try of a task might be killed on a slow machine.
 
     Args:
         clone: The stack whose processes are killed.

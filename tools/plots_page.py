@@ -12,7 +12,7 @@ from pathlib import Path
 
 PAGE = Path(__file__).parents[1] / ".dvc/plots.html"
 PACKAGES = {"vega": "5.33.1", "vega-lite": "5.23.0", "vega-embed": "6.29.0"}
-"""npm packages and their versions: of each, the last release of the major version that DVC 3's own template loads."""
+"""npm packages and their versions: the last releases of the major versions that DVC 3's own template loads."""
 HEAD = """<!DOCTYPE html>
 <html>
 <head>
@@ -43,7 +43,7 @@ def download_script(name: str, version: str) -> str:
 
 
 def main() -> None:
-    """Write the page."""
+    """Write the template."""
     scripts = [f"    <script>{download_script(name, version)}</script>\n" for name, version in PACKAGES.items()]
     PAGE.write_text("".join([HEAD, *scripts, BODY]), encoding="utf-8")
 

@@ -17,7 +17,7 @@ class EndpointDescription:
 
     def __init__(self, record: EndpointRecord) -> None:
         self.record = record
-        self._fleet: Fleet | None = None
+        self._fleet: Fleet | None = None  # the subclass `Endpoint` sets it; None if no fleet serves
 
     @property
     def name(self) -> str:

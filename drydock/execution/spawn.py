@@ -61,7 +61,7 @@ def _set_session_priority(pid: int, niceness: int) -> None:
 
     At the usual priority, the start of Python alone would delay other sessions.
     """
-    # Other systems and containers have no such file, and Linux lets it be written ten times a second only.
+    # Not every system or container has this file, and Linux may refuse more than ten writes a second.
     with contextlib.suppress(OSError):
         if niceness:
             Path(f"/proc/{pid}/autogroup").write_text(str(niceness), encoding="ascii")

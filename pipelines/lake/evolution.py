@@ -29,7 +29,8 @@ _ICEBERG_TYPES = {
     **dict.fromkeys((pa.large_string(), pa.string_view()), pa.string()),
     **dict.fromkeys((pa.large_binary(), pa.binary_view()), pa.binary()),
 }
-"""Maps each type of Arrow to the type in which Iceberg stores it. Types that are not listed are stored unchanged."""
+"""Maps types of Arrow to the types in which Iceberg stores them. `_to_iceberg_type` also converts times, timestamps,
+dictionaries and nested types. All other types are stored unchanged."""
 
 
 @dataclass(frozen=True)

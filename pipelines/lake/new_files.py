@@ -71,7 +71,8 @@ class NewFiles:
     digest: str = ""
     """SHA-256 over the files, in the order of `paths`. Equal rows in equal order give equal bytes."""
     is_committed: bool = False
-    """Whether a snapshot refers to the files. If not, they are removed when the block that wrote them ends."""
+    """Whether the files stay: a commit of them returned without an error, or no table needs to refer to them. If not,
+    `remove_unused_files` decides when the block that wrote them ends."""
     is_commit_begun: bool = False
     """Whether a commit of the files has begun. If it then raises an error, it may have succeeded nevertheless: only the
     catalog knows."""
@@ -81,7 +82,7 @@ class NewFiles:
 def write_new_files(
     table: Table, partition: Partition, schema: pa.Schema, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[NewFiles]:
-    """Write the batches to files in the table's folder; remove them when the block ends, unless they are committed.
+    """Write the batches to files in the table's folder; remove them after the block, unless a snapshot may need them.
 
     Args:
         table: the table of the partition.
@@ -240,7 +241,7 @@ def commit_new_files(
 
 
 def remove_unused_files(table: Table, new_files: NewFiles) -> None:
-    """Remove the files, unless a commit has added them to the table."""
+    """Remove the files, unless a commit has added them to the table, or may have added them."""
     if not new_files.is_committed and not (new_files.is_commit_begun and _may_use_files(table, new_files.paths)):
         _remove_files(table, new_files.paths)
 

@@ -136,8 +136,11 @@ def _tune(request: Request, target: Path) -> TuningResult:
 
 
 def _import_report() -> Callable[[Path, TuningResult], object]:
-    """Import the libraries of the report, which takes longer than writing it; return the function that writes it."""
-    import sklearn.ensemble  # noqa: F401 - `importance` imports it only if there are enough trials
+    """Import the libraries of the report, which takes longer than writing it; return the function that writes it.
+
+    `Tuning` calls this in a thread while the last trials run, so that the report need not wait for these imports.
+    """
+    import sklearn.ensemble  # noqa: F401 - the import of `write_report` does not load it, but a report may need it
 
     from pipelines.tuning.report.page import write_report
 

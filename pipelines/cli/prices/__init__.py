@@ -1,4 +1,4 @@
-"""`python -m pipelines prices`: renew the prices of instance types, and show those that are used."""
+"""`python -m pipelines prices`: renew the prices of instance types, and show those with which Leeway computes costs."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ class Zone:
 
 
 class BadValueError(Exception):
-    """The value at an index of an array cannot be converted. `convert` adds the origin and raises a DataError."""
+    """The value at an index of an array cannot be converted. The module `convert` turns this into a DataError."""
 
     def __init__(self, index: int, problem: str, hint: str = "") -> None:
         super().__init__(index, problem, hint)

@@ -56,7 +56,7 @@ class TableFiles:
         return str(self.table.name()[-1])
 
     def group_by_snapshot(self) -> Iterator[tuple[str, Sequence[RowFile]]]:
-        """Yield the digest and the files of each snapshot that added files, in the order of their rows.
+        """Yield, for each snapshot that added files, their digest, and the files in the order of writing.
 
         The digest is empty if it is not known, or if `row_files` lacks some files that the snapshot added.
         """
@@ -120,8 +120,8 @@ def _add_snapshot(files: TableFiles, manifests: dict[str, bool], snapshot: Snaps
 
     Args:
         files: the object to which the files of the snapshot are added.
-        manifests: maps the location of each manifest that was read before to whether it could be read. The snapshot's
-            other manifests are added.
+        manifests: for each location of a manifest, whether `_add_manifest` found it sound. It already has the manifests
+            of the snapshots that were added before; this function adds the others of this snapshot.
         snapshot: the snapshot.
         is_current: whether it is the current snapshot.
     """

@@ -139,7 +139,7 @@ def _summarize_view(
 
 
 def classify_type(data_type: pa.DataType) -> Kind:
-    """Return the kind of a column of this type, which determines the expectations that a draft can have for it."""
+    """Return the kind of a column of this type, on which depends what a drafted suite can expect of it."""
     if pa.types.is_integer(data_type):
         return "integer"
     if pa.types.is_floating(data_type) or pa.types.is_decimal(data_type):
