@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.stack_clone import ALL_SERVICES, PROJECT, StackClone, run_stack
+from benchmarks.stack_clone import PROJECT, TRAIN_SERVICES, StackClone, run_stack
 from stack.airflow.backfill import Backfill
 from stack.airflow.client import AirflowClient, ConflictError
 from stack.airflow.dag_parsing import unpause_when_parsed
@@ -61,7 +61,7 @@ def run() -> dict[str, Any]:
     Raises:
         RuntimeError: a run failed, or the registry has a fault after a backfill.
     """
-    with tempfile.TemporaryDirectory() as folder, run_stack(Path(folder), ALL_SERVICES) as clone:
+    with tempfile.TemporaryDirectory() as folder, run_stack(Path(folder), TRAIN_SERVICES) as clone:
         api = AirflowClient(clone.stack.airflow_url, USER, read_password(clone.layout))
         unpause_when_parsed(api, [DAG], clone.stack.started_at, check=lambda: None)
         clone.run_python(

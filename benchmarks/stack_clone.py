@@ -27,7 +27,7 @@ from stack.services.record import Stack
 PROJECT = Path(__file__).parents[1]
 INGEST_SERVICES = ("airflow-migrate", API_SERVER, "airflow-dag-processor", SCHEDULER)
 """The services that flights_ingest needs."""
-ALL_SERVICES = ("drydock", "mlflow", *INGEST_SERVICES, "airflow-triggerer")
+TRAIN_SERVICES = ("drydock", "mlflow", *INGEST_SERVICES, "airflow-triggerer")
 """The services that flights_train needs."""
 
 

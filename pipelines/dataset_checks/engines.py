@@ -16,7 +16,7 @@ from pipelines.features.engines import EngineName
 from pipelines.system.files import sha256
 
 
-def find_missing_engine() -> str:
+def explain_missing_spark() -> str:
     """Return why Spark cannot run here, in one line; empty if it can."""
     try:
         import pyspark  # noqa: F401

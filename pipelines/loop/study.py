@@ -195,7 +195,7 @@ def list_strategies(registry: Registry, name: str, history: History, first: dt.d
         if read_as_of(versions[number]) <= first
     )
     if not earlier_champions:
-        raise DataError(f"no version of {name} was promoted as of {first} or before.", "Choose a later --from.")
+        raise DataError(f"{name} has no promoted version with an as_of of {first} or before.", "Choose a later --from.")
     first_version = str(earlier_champions[-1][1])
     first_run, costs = versions[first_version].tags.get("leeway.dag_run", ""), _sum_cost_by_run()
 

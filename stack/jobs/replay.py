@@ -42,7 +42,7 @@ class Replay(Job):
         if run.verdict != "passed":
             verdict = run.verdict or "no verdict"
             problem = f"The model as of {first_day} did not pass its gate ({verdict}): no model can score."
-            raise RequestError(f"{problem} Begin with more days (--from), or later (--as-of).")
+            raise RequestError(f"{problem} Give an earlier --from, for more days, or a later --as-of.")
 
     def _write_report(self, session: Session, first_day: date, end: date) -> str:
         arguments = ["loop", "report", "flights", "--dataset", "flights", "--from", str(first_day), "--to", str(end)]

@@ -12,7 +12,7 @@ from pipelines.cli.options import JsonOption, parse_day, parse_output_path, refu
 from pipelines.cli.terminal import make_console, write_json, write_line
 from pipelines.errors import DataError, SpecError
 
-app = typer.Typer(no_args_is_help=True, help="Renew the prices of instance types, and show those that are used.")
+app = typer.Typer(no_args_is_help=True, help="Renew the prices of instance types; show those that costs use.")
 
 AsOfOption = Annotated[
     str, typer.Option("--as-of", metavar="YYYY-MM-DD", help="Use tables of this day or earlier (default: the newest).")
@@ -58,9 +58,10 @@ def show(
     as_of: AsOfOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Show the prices that are used, with their dates. If LEEWAY_PRICES is api, prices on demand come from AWS.
+    """Show the prices with which costs are computed, and their dates.
 
-    Then --as-of is refused, because AWS has only today's prices.
+    If LEEWAY_PRICES is api, prices on demand come from AWS. Then --as-of is refused, because AWS has only today's
+    prices.
     """
     from rich.table import Table
 

@@ -180,7 +180,7 @@ def _check_table(path: Path, table: PriceTable) -> None:
     latest_day = dt.datetime.now(dt.UTC).date() + MAX_AHEAD
     for day in (table.as_of, table.serverless.as_of if table.serverless else None):
         if day and day > latest_day:
-            raise DataError(f"{path} is of {day}, which has not come.", "Correct as_of: the newest table is used.")
+            raise DataError(f"{path} is of {day}, which has not come.", "Correct as_of: the newest table wins.")
     counts = Counter(
         (name, region) for group in table.prices for region in group.regions for name in group.usd_per_hour
     )

@@ -23,7 +23,7 @@ def draw_predictions(holdout: Holdout) -> Any:
     for score, color in ((holdout.champion_score, CHAMPION_COLOR), (holdout.candidate_score, CANDIDATE_COLOR)):
         if score is not None:
             draw_residuals(residual_axis, tabulate_residuals(holdout.label, score), color)
-    residual_axis.set_title("Residuals by tenth of the rows")
+    residual_axis.set_title("Residuals by tenth of the rows, sorted by prediction")
     return figure
 
 

@@ -117,7 +117,7 @@ def run_training(model: str, as_of: str, trigger: str, passes: bool = True, cham
 def test_a_loop_is_measured_by_the_scores_of_its_champions(model: str, commands: Any, mlflow_uri: str) -> None:
     """The registry and the loop's events give each strategy's versions. Each day is scored by an earlier version."""
     begin, end = dt.date(2013, 2, 1), dt.date(2013, 3, 31)
-    with pytest.raises(DataError, match="no version of report was promoted as of 2013-02-01"):
+    with pytest.raises(DataError, match="report has no promoted version with an as_of of 2013-02-01"):
         loop_study(model, load_dataset("flights"), begin, end)
     _, first = run_training(model, "2013-02-01", "manual")
     _, version_of_month = run_training(model, "2013-03-01", "backfill", champion=False)
