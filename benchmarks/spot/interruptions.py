@@ -55,7 +55,7 @@ from leeway.operators.spot_training import SpotTrainingOperator
 
 with DAG("bench", schedule=None, max_active_runs=MAX_ACTIVE_RUNS):
     SpotTrainingOperator(
-        task_id="train",
+        task_id="train", model="flights",
         channels={name: f"{FEATURES}/{name}" for name in ("train", "validation")},
         hyperparameters=HYPERPARAMETERS, image_uri="bench", instance_type="ml.t3.medium",
         max_run_s=1800, max_wait_s=7200, check_interval_s=1, project="benchmark",
