@@ -35,7 +35,7 @@ EXIT_INVALID, EXIT_TRY_AGAIN = 2, 75
 # Seconds between two checks for a signal.
 SIGNAL_CHECK_S = 0.2
 # Longest time for which a thread runs Python code while others wait, seconds (Python's default: 0.005). While a thread
-# prepares an instance, the thread of a request waits several times for so long.
+# prepares an instance, the thread of a request has to wait several times, each time up to this number of seconds.
 THREAD_SWITCH_S = 0.001
 MACHINE_CORES, MACHINE_MEMORY_GIB = get_usable_cores(), get_machine_memory_gib()
 

@@ -55,4 +55,7 @@ class ProcessLogs(Protocol):
         """Notify forwarders that the commands have ended, so that they move the last lines. Idempotent."""
 
     def wait(self, forwarders: Sequence[Any], max_wait_s: float) -> None:
-        """Wait until the last lines of forwarders are stored; if there are many, at most max_wait_s seconds."""
+        """Wait until the last lines of forwarders are stored, or a time limit is reached.
+
+        While many bytes are left to store, the limit is max_wait_s seconds. While few are left, it is a constant.
+        """

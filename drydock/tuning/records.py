@@ -43,7 +43,7 @@ class ParentTrial:
 
     Attributes:
         summary: The training job's entry in the parent's ListTrainingJobsForHyperParameterTuningJob.
-        values: The parent's tuned and static hyperparameters.
+        values: The training job's hyperparameters: its own values of the tuned ones, and the static ones of the parent.
         objective: The last value of the objective.
     """
 

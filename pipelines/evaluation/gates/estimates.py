@@ -35,8 +35,8 @@ def find_groups(holdout: Holdout, policy: Policy) -> Array | None:
 def estimate_metric(holdout: Holdout, name: str, policy: Policy) -> Estimate:
     """Estimate a metric of the candidate, with its interval.
 
-    The method is DeLong's for the AUC of independent rows, and that of `statistics.calibration` for the ECE (of a
-    multiclass model, if some predictions are right and some are wrong). In all other cases, it is the jackknife by
+    For the AUC of independent rows, the method is DeLong's. For the ECE, it is that of `statistics.calibration`, except
+    for a multiclass model whose predictions are all right or all wrong. In all other cases, it is the jackknife by
     groups or, for independent rows, the bootstrap.
 
     With fewer groups than the policy requires, the interval is infinite. A metric of a class without rows is NaN.

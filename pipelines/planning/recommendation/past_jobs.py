@@ -92,7 +92,7 @@ def find_type(row: Row) -> Instance | None:
 
 
 def get_model_or_task(row: Row) -> str:
-    """Return the model of a row, or DAG.TASK if it has no model. Jobs with the same result are compared."""
+    """Return the model of a row, or DAG.TASK if it has no model. Jobs for which this text is equal are compared."""
     return str(row["model"] or f"{row.get('dag_id') or ''}.{row.get('task_id') or ''}")
 
 

@@ -1,6 +1,6 @@
 """Make the checks of whole tables: of the columns, of the number of rows and of freshness.
 
-`make_freshness_check` returns None if the column is not a timestamp.
+`make_freshness_check` returns None if the column is not a timestamp: then Great Expectations gets the expectation.
 """
 
 from __future__ import annotations

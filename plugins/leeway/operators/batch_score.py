@@ -26,11 +26,11 @@ class BatchScoreOperator(SageMakerJobOperator, SageMakerTransformOperator):
     job's name depends on DAG, task, map index and partition. Before the task starts a job, it looks for a job with that
     name, the same rows and the same model. If the job runs, the task waits for it; if it completed, the task collects
     its scores. If it failed, was stopped or has other rows, or if its scores were deleted, the task starts a job with
-    the next name. So a retry, a cleared task, a killed worker or new labels of the partition do not cost a second job.
-    If the partition has become small before a retry, the retry stops the job of the earlier try.
+    the next name. So a retry, a killed worker, new labels of the partition, or a clear of a task that succeeded do not
+    cost a second job. If the partition has become small before a retry, the retry stops the job of the earlier try.
 
-    The task waits in the triggerer, and copies the job's log to the task's log. If a person clears the task or marks
-    its state, the job is stopped. Idempotent.
+    The task waits in the triggerer, and copies the job's log to the task's log. If a person clears the waiting task or
+    marks its state, the job is stopped. Idempotent.
 
     Args:
         dataset: dataset whose published partition is scored (templated); by default the one in the model's parameters.

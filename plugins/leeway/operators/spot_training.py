@@ -28,9 +28,9 @@ class SpotTrainingOperator(SageMakerJobOperator, SageMakerTrainingOperator):
     The job's name depends on DAG, run, task and map index. Before the task starts a job, it looks for a job with that
     name and the same inputs. If the job runs, the task waits for it; if it completed, the task collects its result. If
     it failed, was stopped or has other inputs, the task starts a job with the next name, which resumes from the same
-    checkpoints if the inputs are the same. So no second job is paid for after a retry, a cleared task or a killed
-    worker. The task waits in the triggerer, and shows the job's log in its own. If a person clears the task or marks
-    its state, the job is stopped. Idempotent.
+    checkpoints if the inputs are the same. So no second job is paid for after a retry, a killed worker, or a clear of a
+    task that succeeded. The task waits in the triggerer, and shows the job's log in its own. If a person clears the
+    waiting task or marks its state, the job is stopped. Idempotent.
 
     Args:
         channels: for each channel, its name and a folder or an s3:// prefix (templated). A folder is uploaded, unless

@@ -32,7 +32,8 @@ MAX_BYTES = 64 << 20
 MODELS_FILE = "models.json"
 """The list of models. A copy without it would leave the old list, which names documents that are gone."""
 LAST_CHECK_FILE = "watched"
-"""As in `leeway.page.documents`."""
+"""File whose modification time the page shows as the time of the last check of the lake for changes. The
+same name is in `leeway.page.documents`, which imports this module."""
 NOT_MODIFIED = "304"
 """S3's error code if the copy still has the ETag that the request names."""
 log = logging.getLogger(__name__)
@@ -102,7 +103,8 @@ class DocumentsCopy:
         folder = settings().home / "status"
         unpack(response["Body"].read(), folder)
         written_s = response["LastModified"].timestamp()
-        # The file is replaced as a whole: a visitor never sees the file with the present time.
+        # The page shows this file's time, which must be that of the copy. The file gets it before it appears in the
+        # folder, so a visitor never sees the present time.
         with replace_file(folder / LAST_CHECK_FILE) as temporary:
             os.utime(temporary, (written_s, written_s))
         self._etag = response["ETag"]

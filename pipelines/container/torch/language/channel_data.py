@@ -1,4 +1,4 @@
-"""Provide the sequences of a channel to a training: which ones a step computes, and their tensors.
+"""Provide the sequences of a channel to a training: which ones a process computes in a step, and their tensors.
 
 This module is part of the training job's bundle, so it imports torch, the standard library and files of the bundle.
 """
