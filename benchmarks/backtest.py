@@ -137,9 +137,9 @@ def _run_repetition(
 
 
 def _run_backfill(
-    clone: StackClone, api: AirflowClient, row: str, repeat_options: Mapping[str, Any] | None = None
+    clone: StackClone, api: AirflowClient, name: str, repeat_options: Mapping[str, Any] | None = None
 ) -> dict[str, list[float]]:
-    """Run the backfill. Return the seconds of the whole, under the name `row`, and of each run.
+    """Run the backfill. Return the seconds of the whole, under `name`, and of each run.
 
     With `repeat_options`, Airflow repeats all runs of the earlier backfill.
     """
@@ -161,7 +161,7 @@ def _run_backfill(
     except StackError as error:
         raise RuntimeError(f"{error}\n{error.details}") from None
     runs = [_compute_seconds(run["start_date"], run["end_date"]) for run in api.list_runs(DAG)]
-    return {row: [time.monotonic() - start_s], f"{row}: a DAG run": runs}
+    return {name: [time.monotonic() - start_s], f"{name}: a DAG run": runs}
 
 
 def _request_backfill(api: AirflowClient, repeat_options: Mapping[str, Any]) -> bool:
@@ -217,7 +217,7 @@ def _summarize(state: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _read_task_seconds(api: AirflowClient) -> dict[str, list[float]]:
-    """Return the seconds of each successful task."""
+    """Return the seconds of the successful tasks of each step of `STEPS`."""
     tasks = [task for task in api.list_task_instances(DAG, "~") if task["state"] == "success"]
     return {f"the task {step}": [task["duration"] for task in tasks if task["task_id"] == step] for step in STEPS}
 

@@ -1,4 +1,4 @@
-"""Interrupt the first attempts of each job of a benchmark, each at a random time within the script's duration."""
+"""Interrupt the first attempts of each job of a benchmark, each at a random time within its script's duration."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ class Interrupter:
     Args:
         sagemaker: client of SageMaker.
         url: address of drydock.
-        duration_s: duration of the script without interruption. An attempt is interrupted before this time.
+        duration_s: duration of the jobs' training script without interruption. An attempt is interrupted before this
+            time.
         ignored_jobs: names of jobs that are not interrupted.
     """
 

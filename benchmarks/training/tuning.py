@@ -110,8 +110,8 @@ class FlightsModel:
         Args:
             elapsed_s: seconds of the search.
         """
-        winner = json.loads((self.model / "data/tuning/best.json").read_text())
-        trials_s = float(winner["seconds"]) / PARALLEL
+        best = json.loads((self.model / "data/tuning/best.json").read_text())
+        trials_s = float(best["seconds"]) / PARALLEL  # the seconds of all trials
         return round(elapsed_s / trials_s - 1, 4)
 
     def refit_winner(self) -> dict[str, float]:
@@ -119,16 +119,16 @@ class FlightsModel:
 
         Return the losses on the folds and on the holdout, the cost of the trials, and how many were pruned or failed.
         """
-        winner = json.loads((self.model / "data/tuning/best.json").read_text())
-        hyperparameters = {**FIXED, **winner["hyperparameters"], "folds": "0"}
+        best = json.loads((self.model / "data/tuning/best.json").read_text())
+        hyperparameters = {**FIXED, **best["hyperparameters"], "folds": "0"}
         self._run("train", "--hyperparameters", json.dumps(hyperparameters))
         self._run("evaluate")
         metrics = json.loads((self.model / "data/evaluation/metrics.json").read_text())
-        usd = winner["seconds"] * find_price("ml.m5.large", "us-east-1").usd_h / 3_600
+        usd = best["seconds"] * find_price("ml.m5.large", "us-east-1").usd_h / 3_600
         counts: dict[str, float] = {"USD of the trials' seconds on ml.m5.large, on demand": round(usd, 4)}
-        counts |= {f"{name} trials": count for name, count in winner["counts"].items() if name in {"pruned", "failed"}}
+        counts |= {f"{name} trials": count for name, count in best["counts"].items() if name in {"pruned", "failed"}}
         losses = {
-            "log loss of the winner on the folds": winner["objective"],
+            "log loss of the winner on the folds": best["objective"],
             "log loss on the holdout": metrics["log_loss"],
         }
         return {**{name: round(value, 5) for name, value in losses.items()}, **counts}

@@ -60,7 +60,8 @@ _MAX_CHARS = {
     "HTTP_X_AMZN_SAGEMAKER_TARGET_VARIANT": ("targetVariant", 63),
 }
 # A body that is too large is read before the error is sent, so that the client can read the error. No more than this
-# number of bytes is read, and no more than _CHUNK_BYTES at once.
+# number of bytes is read, and no more than _CHUNK_BYTES at once. Of a chunked body, the first MAX_BODY_BYTES + 1 bytes
+# are read, and at most as many after them.
 _MAX_DISCARDED_BYTES = 64 << 20
 _CHUNK_BYTES = 1 << 16
 

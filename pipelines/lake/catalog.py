@@ -51,8 +51,6 @@ def open_catalog() -> Catalog:
 def find_table(catalog: Catalog, name: str) -> Table | None:
     """Load a table; return None if the catalog has no such table.
 
-    If the table's metadata are damaged, pyiceberg's own error is raised. `translate_error` makes a DataError of it.
-
     Raises:
         DataError: the catalog's database is damaged. A retry cannot help. If the table's metadata file is damaged or
             missing, pyiceberg's own error is raised; `translate_error` makes it a DataError.

@@ -109,10 +109,12 @@ class WeeklyPricePattern:
         return self.level_usd_h * ratio * self._predict_mean_deviation(later_h)
 
     def compute_risk(self, later_h: int) -> float:
-        """Return the share of the past runs from an hour of the week in which the price rose by the factor `RISE`.
+        """Return the share of past runs in which the price rose by the factor `RISE`.
+
+        Only the runs that began in one hour of the week count.
 
         Args:
-            later_h: hours from now to that hour.
+            later_h: hours from now to this hour of the week.
         """
         rises = self._rises[(self._last + later_h) % WEEK_H]
         return sum(rises) / len(rises)

@@ -21,7 +21,7 @@ class DecideSpec(Spec):
     version: str
     """Version that was judged."""
     verdict: Path
-    """The verdict's file, as `gate` wrote it; its digest must equal the one in the version's tags."""
+    """The verdict's file, as `gate` wrote it; for an approval, its digest must equal the one in the version's tags."""
     decision: Literal["approve", "reject"]
     """The decision."""
     why: str = ""

@@ -13,7 +13,8 @@ from drydock.batch.requests.policies import MAX_SHARES, SHARE_PATTERN
 from drydock.batch.requests.rules import build_arn, check_name, check_range
 from drydock.resources import Owner
 
-# The limits of AWS Batch: schedulingPriority, attempts, and the number of rules in evaluateOnExit with their patterns.
+# The limits of AWS Batch: for schedulingPriority, attempts, the number of rules in evaluateOnExit, and the length of
+# a rule's pattern onStatusReason.
 MAX_PRIORITY = 9_999
 MAX_ATTEMPTS = 10
 MAX_RETRY_RULES = 5

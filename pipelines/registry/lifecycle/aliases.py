@@ -17,8 +17,8 @@ from pipelines.system.log import log
 SYNCED_TAG = "leeway.champion_event"
 """Tag of the registered model: id of the event for which the alias `champion` was last set.
 
-If a later event changed the champion, the process that recorded this event was interrupted before it set the alias. If
-there is no later event, but the alias differs from the recorded champion, a person moved the alias.
+If a later event changed the champion, the process that recorded the later event was interrupted before it set the
+alias. If there is no later event, but the alias differs from the recorded champion, a person moved the alias.
 """
 
 

@@ -53,6 +53,7 @@ class ShadowTask(DeployTask):
             champion, reason = self._find_champion(client, choice)
             if reason:
                 return SkippedShadow(self._build_skipped_result(choice, champion, reason), {})
+            # `beside`: the step fails if the version's features are not those of the champion.
             upload = self._upload_inputs(version=choice["version"], beside=champion)
             inputs = {**upload, "champion": champion}
         self._variant = build_variant_name(inputs["version"])

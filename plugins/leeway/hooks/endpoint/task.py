@@ -67,7 +67,7 @@ class DeployTask(AwsTask):
         self.log.warning("endpoint %s: its deployment continues; a retry waits for it", self._endpoint)
 
     def _build_wait(self, max_duration_s: int) -> DeploymentWait:
-        """Return a wait for the endpoint, without a configuration."""
+        """Return a wait for the endpoint. The name of the endpoint configuration is empty: the operation sets it."""
         return DeploymentWait(
             endpoint=self._endpoint,
             config_name="",

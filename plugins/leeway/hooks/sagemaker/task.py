@@ -25,7 +25,7 @@ INVALID_TAG_CHARS = re.compile(r"[^\w\s.:/=+\-@]")
 USER_VARIABLE = "LEEWAY_USER"
 """Environment variable with the person for whom jobs run."""
 PAYER_VARIABLES = {"team": "LEEWAY_TEAM", "environment": "LEEWAY_ENVIRONMENT", "user": USER_VARIABLE}
-"""Maps the name of each tag of a job, without `leeway:`, to the environment variable with the tag's value."""
+"""Maps the name of each tag of a job that comes from an environment variable, without `leeway:`, to this variable."""
 
 
 class Wait(Protocol):
