@@ -1,4 +1,6 @@
-"""Read folders and addresses from the environment. No other module reads these variables.
+"""Read folders and addresses from the environment.
+
+A few modules read a variable themselves, such as `pipelines.code_files`, which also works where there are no settings.
 
 Settings that change a model belong in params.yaml; settings that differ between a laptop and AWS belong here.
 `.env.example` lists every variable.

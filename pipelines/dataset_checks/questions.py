@@ -52,7 +52,8 @@ class CheckedModel:
     sections: Mapping[str, Mapping[str, Any]]
     """Parameters of the model."""
     known_before: Collection[str] = ()
-    """Features that are known when the prediction is made, although one of them alone predicts the label."""
+    """Features that the question about leaks accepts even if one of them alone predicts the label, because a person has
+    stated that they are known when the prediction is made."""
 
     @cached_property
     def rows(self) -> pa.Table:
@@ -72,8 +73,7 @@ def answer_questions(name: str, known_before: Collection[str] = ()) -> list[Answ
 
     Args:
         name: name of the model.
-        known_before: features that are known when the prediction is made, although one of them alone predicts the
-            label.
+        known_before: see `CheckedModel.known_before`.
 
     Raises:
         SpecError: there is no such model, or its dataset cannot be loaded. A retry cannot help.

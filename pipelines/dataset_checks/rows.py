@@ -15,7 +15,7 @@ from pipelines.source import Source
 from pipelines.window import Days
 
 FIRST_DAY = dt.date(2000, 1, 1)
-"""First day to look for in a source that does not report its days."""
+"""First day to look for in a source without `find_day_range`, or whose `find_day_range` returns None."""
 MAX_PARTITIONS = 60
 """Largest number of partitions that are read."""
 
@@ -57,7 +57,7 @@ def _count_labels(dataset: Dataset, rows: pa.Table) -> int:
 
 
 def _list_partitions(source: Source, dataset: Dataset) -> Sequence[Any]:
-    """Return the partitions of the source; if it does not report them, the published partitions."""
+    """Return the partitions of the source; of an API, which does not say which it has, the published partitions."""
     from pipelines.lake import Lake
 
     if source.describe().kind == "API":

@@ -21,8 +21,8 @@ class Accelerator:
         bandwidth_gb_s: bandwidth of its memory, 10^9 bytes a second.
         has_bf16: whether it multiplies bf16 at that peak. Turing and Volta multiply only fp16.
         fp32_flops: peak of multiplications of fp32 without TF32, as torch computes by default, FLOP/s.
-        link_gb_s: bandwidth of NVLink or NeuronLink, both directions together, 10^9 bytes a second. None if no instance
-            type connects its accelerators by such a link.
+        link_gb_s: bandwidth of NVLink or NeuronLink, both directions together, 10^9 bytes a second. None if it is not
+            known, or if no instance type connects its accelerators by such a link.
         is_neuron: whether programs need the AWS Neuron SDK instead of CUDA.
         source: source of the figures.
     """
@@ -57,8 +57,8 @@ ACCELERATORS = {
     "Inferentia2": Accelerator(190e12, 820, fp32_flops=47.5e12, is_neuron=True, source=NEURON),
     "Inferentia": Accelerator(64e12, 50, is_neuron=True, source=NEURON),
 }
-"""Maps the name of each accelerator, as EC2 describes it, to its figures. A longer name comes before a name that it
-contains (H100 PCIe, H100), because `find_peak_flops` returns the first match."""
+"""Maps the name of each accelerator, as EC2 describes it, to its figures. If all words of a name are in
+another name (H100, H100 PCIe), the longer one comes first, because `find_peak_flops` returns the first match."""
 PEAK_FLOPS = {name: accelerator.flops for name, accelerator in ACCELERATORS.items() if accelerator.flops}
 """Maps the name of each accelerator to `flops`, if these are known."""
 UNKNOWN_ACCELERATOR = Accelerator(has_bf16=None, source="not known")

@@ -84,7 +84,7 @@ class ReleasePolicy(Spec):
 
     @model_validator(mode="after")
     def _check_release(self) -> Self:
-        """Refuse a release that takes too long, and alarms that CloudWatch refuses or a broken canary cannot raise.
+        """Refuse a release that takes too long, and alarms that CloudWatch refuses or that no bad canary could raise.
 
         The command `check` ignores these errors, as it ignores those of `needs`: params.yaml may have only some of the
         fields.

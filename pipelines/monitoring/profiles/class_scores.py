@@ -62,8 +62,8 @@ def count_classes(
     assert classes is not None
     batches = read_batches(paths, {SCORES, classes.label}, day_column)
     sums_by_day = sum_by_day(batches, lambda batch: _measure_rows(classes, batch), day_column)
-    # A class has `plan.bins` counts, and then one sum more than counts: before the bins, there are CLASS_COUNTS (3)
-    # counts, and CLASS_SUMS (4) sums.
+    # The numbers of a class: first `plan.bins` counts, which are CLASS_COUNTS (3), and one for each bin of the
+    # probability. Then its sums: CLASS_SUMS (4), and one for each of these bins. So there is one sum more than counts.
     ends = np.cumsum([2 * plan.bins + 1 for plan in plans])
     for day, (rows, *numbers) in sums_by_day.items():
         for plan, values in zip(plans, np.split(numbers, ends[:-1]), strict=True):

@@ -11,8 +11,8 @@ from pipelines.errors import SpecError
 from pipelines.planning.recommendation.workloads import Basis
 
 PRIOR_JOBS = 2.0
-"""Number of jobs of a group with which its own median and the result of the group before it have equal weights: see
-`learn_correction`."""
+"""With this number of jobs, the median of a group of jobs counts as much as what the groups before it gave together;
+`learn_correction` describes the groups."""
 MAX_OBSERVATIONS = 200
 """Number of the newest observations from which a correction is learned."""
 MIN_FOR_BAND = 3

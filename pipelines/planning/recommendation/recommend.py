@@ -80,7 +80,10 @@ def recommend(request: Request) -> Recommendation:
 
 
 def _explain_missing_spot(request: Request, options: Sequence[Option], quote: Quote) -> Iterable[Exclusion]:
-    """Yield why a type has no option on spot; nothing if it has one, or if the request names one market."""
+    """Yield why a type has no option on spot; nothing if it has one, or if the request names one market.
+
+    The kind of this exclusion is "on demand", because the type remains an option on demand.
+    """
     if request.market is not None or any(option.market == "spot" for option in options):
         return
     if quote.spot_saving is None:
@@ -204,9 +207,9 @@ def _correct(estimate: Estimate, correction: Correction) -> tuple[float, float, 
 
     The band comes from the scatter of past jobs; if there are too few, from the estimate.
     """
-    seconds, (low, high) = estimate.seconds * correction.factor, estimate.extrapolation
-    low_s = seconds * correction.low * low if correction.low else estimate.low_s * correction.factor
-    high_s = seconds * correction.high * high if correction.high else estimate.high_s * correction.factor
+    seconds, (low_factor, high_factor) = estimate.seconds * correction.factor, estimate.extrapolation
+    low_s = seconds * correction.low * low_factor if correction.low else estimate.low_s * correction.factor
+    high_s = seconds * correction.high * high_factor if correction.high else estimate.high_s * correction.factor
     return seconds, min(low_s, seconds), max(high_s, seconds)
 
 
