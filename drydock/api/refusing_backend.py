@@ -1,4 +1,4 @@
-"""Correct methods of moto's SageMaker backend that invent an answer, or fail.
+"""Override those methods of moto's SageMaker backend that invent an answer or fail.
 
 `api.operations` refuses requests whose answer moto would invent. But moto's CloudFormation creates resources without a
 request, by calls of the backend's methods. So the methods that only CloudFormation calls refuse the call.

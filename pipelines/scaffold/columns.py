@@ -97,7 +97,7 @@ def infer_columns(
 
 
 def _simplify(values: pa.Array) -> pa.Array:
-    """Return equal values in a simpler type. For example, texts in a dictionary become texts of the type `string`."""
+    """Return the same values in a simpler type, such as `string` for texts in a dictionary."""
     if pa.types.is_dictionary(values.type):
         values = values.dictionary_decode()
     if pa.types.is_large_string(values.type) or pa.types.is_string_view(values.type):

@@ -155,7 +155,8 @@ class TrainingWork:
 
     def _plan_launch(self, tree: HostTree) -> LaunchContext:
         hosts = [host_tree.host for host_tree in self._trees]
-        # Without names in /etc/hosts, programs that are not written in Python need an address.
+        # Where /etc/hosts lacks the hosts' names, `host_names.sitecustomize` resolves them, but only for Python code.
+        # Code in other languages needs an address.
         addresses = choose_addresses(self._job.arn, hosts)
         master = hosts[0] if self._executor.has_opt_ml else addresses[hosts[0]]
         folder = self._get_mpi_folder().resolve()

@@ -1,4 +1,4 @@
-"""Spread the costs that a savings plan covers over hours, at on-demand prices."""
+"""Distribute the costs that a savings plan can cover among the hours, at on-demand prices."""
 
 from __future__ import annotations
 

@@ -151,7 +151,8 @@ def _compute_day_error(samples: Sequence[DailySums]) -> float:
     """Compute the standard error with days as units, 0 for one day. Days that follow each other may be related.
 
     The variance is Newey & West's (1987, Econometrica 55), with as many lags as Lazarus, Lewis, Stock & Watson (2018,
-    Journal of Business & Economic Statistics 36) advise. The variance is corrected for its bias for unrelated days.
+    Journal of Business & Economic Statistics 36) advise. A factor corrects the bias that the variance would have if the
+    days were unrelated.
     """
     influences = samples[-1].influences - (samples[0].influences if len(samples) > 1 else 0.0)
     days = len(influences)

@@ -78,8 +78,8 @@ def estimate_error(samples: Sequence[DayValues]) -> MeanError:
     value_correlation = _estimate_value_correlation(samples, square_sum, degrees_of_freedom)
     day_effect_correlation = _remove_row_noise(value_correlation, mean_row_variance * degrees_of_freedom / square_sum)
     day_effect_share = value_correlation / day_effect_correlation if day_effect_correlation else 1.0
-    # Factor by which correlation multiplies the variance of a sample's mean.
     correlation_sums = np.array([_sum_correlations(size, day_effect_correlation) for size in sizes])
+    # For each sample, the factor by which the correlation of the days multiplies the variance of the mean.
     variance_factors = 1 + day_effect_share * correlation_sums
     day_variance = square_sum / (sizes.sum() - variance_factors.sum())
     # `day_variance` has the noise of the rows of all samples; replace it by the noise of each sample's own rows.

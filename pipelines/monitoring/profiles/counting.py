@@ -205,7 +205,8 @@ def _is_finite(column: Column) -> bool:
 
 
 def _build_number_column(plan: ColumnPlan, number: NumberBins, rows: int, values: Mapping[str, Any]) -> Column:
-    # The count_if of DuckDB 2.0 returns a decimal, and null if all values are null.
+    # `known` counts infinite values, too; `n` does not. The count_if of DuckDB 2.0 returns a decimal, and null if all
+    # values are null.
     known_count, n, *cumulative = (int(values[name] or 0) for name in ("known", "n", *queries.name_edge_counts(number)))
     moments: dict[str, Any] = {name: values[name] or 0.0 for name in ("s1", "s2")}
     moments |= {name: values[name] for name in ("minimum", "maximum")}

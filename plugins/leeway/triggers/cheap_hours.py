@@ -13,7 +13,7 @@ from leeway.triggers.cancellation import run_in_task
 
 
 class CheapHoursTrigger(BaseTrigger):
-    """Wait until a run starts: at a low price or risk, or at its latest start. The trigger changes nothing in AWS.
+    """Wait for the time to start a run: a low price or risk, or the latest start. The trigger changes nothing in AWS.
 
     If the triggerer stops or restarts, no decision is lost: each decision depends only on the arguments, the history of
     prices and the clock.

@@ -68,8 +68,8 @@ class HttpClient:
         """Request a page, and return the result of `read`, which is called with the response.
 
         Raises:
-            DataError: there is no such page; the server answers that the request is wrong; or the response is not HTTP,
-                or a redirect that is not followed. A retry cannot help.
+            DataError: there is no such page; the server answers that the request is wrong; or the response redirects
+                to an address that is not valid, or is a redirect that is not followed. A retry cannot help.
             SpecError: the credentials are refused, or the address is not valid. A retry cannot help.
             ServiceError: the server failed, or stopped in the middle of a response, `ATTEMPTS` times; or it demands a
                 wait of more than `MAX_WAIT_S`. A retry can help.
