@@ -1,6 +1,6 @@
 """Fine-tune a small Llama, and compare memory and time with what the planner estimates.
 
-The model has random weights. It is trained with Adam, as a whole and with LoRA, with and without gradient
+The model has random weights. It is trained with AdamW, as a whole and with LoRA, with and without gradient
 checkpointing. On a GPU, the peak of memory is that of torch's allocator, and the time is wall-clock time. On a CPU, the
 peak is that of torch's profiler, which sees each tensor of a step, and the time is CPU time of one thread, so that
 other work on the machine matters less. The activations are the tensors that autograd keeps for the backward pass,

@@ -236,7 +236,9 @@ def _require_model(endpoint: Endpoint, model: str) -> None:
 
 
 def require_known_endpoint(state: State, model: str, endpoint: str) -> None:
-    """Check that the model had, or could have had, an endpoint that does not exist: a misspelled name is an error.
+    """Refuse the name of an endpoint that does not exist, because it may be misspelled.
+
+    The name is accepted if an event of the model has it, or if it is that of the model's default endpoint.
 
     Args:
         state: the model's state.

@@ -1,8 +1,8 @@
 """Build the features of a pinned window, for train, validation and holdout, as Parquet files.
 
-The step reads only data/snapshot.json and the rows that this file pins. So the same snapshot and code give the same
-bytes, on either engine. Rows whose label never became known, such as those of cancelled flights, are left out. Memory
-does not grow with the window. Idempotent.
+The step reads only a pinned window (data/snapshot.json, or a folder that `pack` wrote) and its rows. So the same
+snapshot and code give the same bytes, on either engine. Rows whose label never became known, such as those of cancelled
+flights, are left out. Memory does not grow with the window. Idempotent.
 """
 
 from __future__ import annotations

@@ -92,7 +92,7 @@ class ReplayLoop:
         return backfill.read_runs()
 
     def _monitor_unless_held_back(self, index: int, day: date) -> None:
-        """Monitor a day with a reason to train again. If the guard is known to hold back, only count the request."""
+        """Monitor once more a day that has a reason to train; if the guard is known to hold back, only count it."""
         if _get_training_moment(day) < self._guard_allows_from:
             self._request_count += 1
         else:

@@ -66,8 +66,8 @@ def make_shrink_check(args: arguments.ShrinkArguments, rows: Rows) -> TableCheck
 def _count_quarantined_rows(rows: Rows, published_count: int, args: arguments.ShrinkArguments) -> int:
     """Count the quarantined rows that are not published. A run that was killed may have left rows in both tables.
 
-    All quarantined rows are counted if the check passes in spite of all of them, or if the tables cannot be compared:
-    without a key, or if a published file is lost.
+    The published ones are counted, too, if the check passes even so, or if the tables cannot be compared: without a
+    key, or if a published file is lost.
     """
     table = Dataset(rows.published_table, key=()).quarantine
     quarantined_count = rows.lake.count_rows_of_partitions(table, [rows.partition]).get(rows.partition, 0)

@@ -23,9 +23,9 @@ class DeployOperator(SageMakerOperator, SageMakerEndpointOperator):
 
     The endpoint is created, or updated as section `serving` of the parameters says (docs/how-to/serving.md). It accepts
     raw rows and rows of features. The names of SageMaker's model and configuration are derived from their content. If
-    the endpoint serves that content already, only the alarms may change. If that content is being deployed, because an
-    earlier try or a killed worker began this, the task waits for the end. If another deployment is in progress, the
-    task first waits for the end of that one. Idempotent.
+    the endpoint serves that content already, only its alarms and tags may change. If that content is being deployed,
+    because an earlier try or a killed worker began this, the task waits for the end. If another deployment is in
+    progress, the task first waits for the end of that one. Idempotent.
 
     Before anything is created, the costs until the end of this month and those of a full month are checked against the
     budget of the project, together with the project's other endpoints. An alarm, or a version that does not load, ends

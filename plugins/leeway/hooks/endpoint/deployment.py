@@ -95,7 +95,10 @@ class Deployment:
 
     @property
     def inputs(self) -> dict[str, Any]:
-        """The inputs of the release. `DeployTask.prepare_operation` gets them if the task resumes in the same try."""
+        """The inputs of the release, to be stored while the task waits.
+
+        If the task resumes in the same try, they are passed to `DeployTask.prepare_operation`, not built again.
+        """
         return dict(self._inputs)
 
     def resume(self, event: DeploymentEvent | None) -> DeploymentWait | dict[str, Any]:
@@ -242,8 +245,10 @@ class Deployment:
     def _handle_failure(self, endpoint: Endpoint) -> AirflowException:
         """Record the failed deployment, delete what it created, and return the task's error. Idempotent.
 
-        The endpoint's tag changes last. If the task is killed before this change, or before Airflow has stored its
-        error, the retry finds the tag, and reports the same failure.
+        If the endpoint still serves, its tag changes last. If the task is killed before this change, the retry finds
+        that the deployment has begun, and reports the same failure. If it is killed later, before Airflow has stored
+        its error, the retry reports the failure that the tag names; or it deploys again if the failure was temporary,
+        since the tag was removed then.
         """
         name, release, reason = self.client.name, self.release, failures.format_reason(endpoint)
         alarms = self.client.list_alarms()
