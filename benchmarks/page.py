@@ -44,7 +44,7 @@ print(time.perf_counter() - begin)
 
 
 def run() -> dict[str, Any]:
-    """Return the seconds of the requests and imports, and their 95th percentiles as facts.
+    """Return the seconds of the requests; as facts, their 95th percentiles and the median time of an import.
 
     Raises:
         RuntimeError: the server did not start, or refused a request.

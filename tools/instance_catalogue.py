@@ -89,9 +89,9 @@ def build_row(uses: list[str], machine: Mapping[str, Any] | None) -> dict[str, A
 def read_network(network: Mapping[str, Any]) -> tuple[float | None, float | None]:
     """Return the sustained and the highest bandwidth of the network, Gbit/s.
 
-    EC2's text "4x 100 Gigabit" gives both: for some types with several cards, the sum of the cards' bandwidths differs
-    from it. "Up to 25 Gigabit" gives only the highest bandwidth, of a burst, and a text such as "High" gives neither.
-    Then the sustained bandwidth is the sum over the cards. None: not known.
+    EC2's text "4x 100 Gigabit" gives both. It counts even if the sum of the cards' bandwidths differs from it, as for
+    some types with several cards. "Up to 25 Gigabit" gives only the highest bandwidth, of a burst, and a text such as
+    "High" gives neither. In these two cases, the sustained bandwidth is the sum over the cards. None: not known.
     """
     text = str(network["NetworkPerformance"])
     match = re.fullmatch(r"(Up to )?(?:(\d+)x )?([\d.]+) Gigabit", text)

@@ -149,7 +149,7 @@ def run_backtest(
 
     Raises:
         SpecError: the partitions of the dataset are months. A retry cannot help.
-        DataError: no model passed the gate, or no month has the metric since the first such model. A retry cannot help.
+        DataError: no model passed the gate, or the metric cannot be computed for any month. A retry cannot help.
         ServiceError: MLflow does not answer. A retry can help.
     """
     refuse_monthly_partitions(dataset, "the backtest")

@@ -33,7 +33,7 @@ def find_source_columns(dataset: Dataset, row_schema: pa.Schema) -> dict[str, fr
 
 
 def find_columns(column: ibis.Column) -> frozenset[str]:
-    """Return the names of the columns of an unbound table from which a column of an expression is computed."""
+    """Return the names of the columns, all of an unbound table, from which an expression's column is computed."""
     return frozenset(_find_columns(column.op()))
 
 
@@ -97,7 +97,7 @@ def _build(dataset: Dataset, row_schema: pa.Schema) -> ibis.Table:
 
 
 def _find_columns(value: ops.Value) -> Iterator[str]:
-    """Yield the names of the columns of the unbound table that an expression uses, through all steps between them."""
+    """Yield the names of the unbound table's columns that an expression uses, directly or by way of other columns."""
     for column in value.find(ops.Field, filter=ops.Value):
         if _is_own_column(column):
             yield column.name

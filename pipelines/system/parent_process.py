@@ -16,7 +16,7 @@ LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
 def end_with_parent(parent: int) -> None:
     """Make the kernel send SIGTERM to this process when its parent ends; send it now if the parent has ended already.
 
-    On systems other than Linux, this function only checks whether the parent has ended already.
+    On systems other than Linux, this process gets the signal only if its parent has ended already.
 
     Args:
         parent: id of the process that started this one.

@@ -15,7 +15,7 @@ CODE_FILE = "code.json"
 
 
 class GitError(Exception):
-    """git is not installed, or failed. The text is the message of git."""
+    """git is not installed, or failed. The text is the message of git; without one, it says what went wrong."""
 
 
 def describe_commit(folder: Path) -> str:

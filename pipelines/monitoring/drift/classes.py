@@ -1,8 +1,8 @@
 """Measure how well a multiclass model predicts each class, and estimate it for days without labels.
 
 The estimates use confidence-based performance estimation (CBPE, NannyML): a row belongs to each class with its
-calibrated probability. Each metric is a ratio of sums over rows. Its standard error is computed from the variance
-between days (`day_values`).
+calibrated probability. Each metric but the macro AUC is a ratio of sums over rows. The standard errors are computed
+from the variance between days (`day_values`).
 """
 
 from __future__ import annotations
@@ -63,8 +63,9 @@ def measure_classes(classes: Sequence[ClassDays], alpha: float) -> dict[MetricKe
 def estimate_classes(classes: Sequence[ClassDays], alpha: float) -> dict[MetricKey, Performance]:
     """Estimate accuracy and macro AUC of the model, and recall and precision of each class, without labels.
 
-    The standard errors are those of the metrics that will be measured once the labels are known. `Performance.days`,
-    with which `compare_metric` compares two estimates, depends on the estimates alone.
+    Each standard error is that of the metric that will be measured once the labels are known, so it includes the
+    randomness of these labels. `Performance.days` does not include it: `compare_metric` uses it to compare two
+    estimates, and no estimate uses labels.
 
     A metric of a class with fewer than `MIN_ROWS` rows is left out. The accuracy is left out if all classes together
     have fewer rows; the macro AUC, if any class or all other classes together have fewer.

@@ -100,7 +100,7 @@ def _is_same(last_event: Event, event: Event) -> bool:
 
     Events of a failed deployment or of a shadow are the same only if they are also of the same DAG run.
     """
-    is_of_run = event.kind in (Kind.DEPLOYMENT_FAILED, *SHADOW_KINDS)
-    keys = ("endpoint", "config", *(["run"] if is_of_run else []))
+    compares_run = event.kind in (Kind.DEPLOYMENT_FAILED, *SHADOW_KINDS)
+    keys = ("endpoint", "config", *(["run"] if compares_run else []))
     has_same_subject = (last_event.kind, last_event.version) == (event.kind, event.version)
     return has_same_subject and all(last_event.evidence.get(key) == event.evidence.get(key) for key in keys)

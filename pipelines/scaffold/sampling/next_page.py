@@ -29,7 +29,8 @@ class LinkFinder:
     day: dt.date
     """Day whose pages are read."""
     path: str = ""
-    """Path at which the address is; empty if it is in the header `Link`, or if no address was found."""
+    """Path at which the pages have the address, or null; empty if the address is in the header `Link`, or if no page
+    has an address or null at one of `PATHS`."""
     has_header: bool = False
     """Whether a page had the address in its header `Link`."""
 

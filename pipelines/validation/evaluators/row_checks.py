@@ -147,7 +147,7 @@ def is_comparable(rows: Rows, column: str, values: list[Any]) -> bool:
     kind = rows.get_kind(column)
     largest_integer = MAX_EXACT_INTEGER if kind == "float" else 2**63 - 1
     if any(isinstance(value, int) and abs(value) > largest_integer for value in values):
-        return False  # pandas compares such an integer in different ways
+        return False  # pandas compares it exactly or as a float, depending on the set's other values
     value_types = {"int": (int,), "float": (int, float), "text": (str,)}.get(kind)
     return bool(values) and value_types is not None and all(isinstance(value, value_types) for value in values)
 

@@ -22,7 +22,8 @@ STATIC = Path(__file__).with_name("static")
 WATCHED_HEADER = "X-Leeway-Watched-At"
 """Header with the time at which the lake was last checked for changes, UTC."""
 HEADERS = {"Cache-Control": "private, no-cache", "X-Content-Type-Options": "nosniff"}
-"""Headers of every response. A browser may cache a response, and asks each time whether it has changed."""
+"""Headers of every response that this module builds. A browser may cache a response, and asks each time whether it
+has changed."""
 COLORS = {"icon.svg": ("#334155", "#f8fafc"), "icon-dark.svg": ("#e4e4e7", "none")}
 """Maps each icon to the colors of its lines and of their edge. If the page is open, Airflow's light theme shows the
 icon on dark blue; there the edge makes it visible."""

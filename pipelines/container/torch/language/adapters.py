@@ -1,6 +1,7 @@
 """Add the matrices of LoRA to a model, and write the model that was trained.
 
-This module is part of the training job's bundle, so it imports peft, transformers, torch and files of the bundle.
+This module is part of the training job's bundle, so it imports only peft, torch, the standard library and files of the
+bundle.
 """
 
 from __future__ import annotations
