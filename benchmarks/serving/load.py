@@ -69,7 +69,10 @@ class Server:
 
 
 def send(server: Server, rate: float, duration_s: float) -> Load:
-    """Send requests at a fixed rate, whether answers come or not, over `CONNECTIONS` connections that stay open.
+    """Send requests at a fixed rate, over `CONNECTIONS` connections that stay open.
+
+    While all connections wait for answers, requests that are due wait, too. They are sent as soon as a connection is
+    free.
 
     Args:
         server: the server on this machine. Its bodies are sent in turn.

@@ -1,7 +1,8 @@
 """Compare `python -m pipelines serve` and an endpoint of drydock with `mlflow models serve` of the same version.
 
-A request has one row. Two of Leeway's servers get raw rows. One of the two looks up features in a drydock on the same
-machine. The endpoint has two instances in this drydock, and gets raw rows with lookups, or computed features.
+A request has one row. `python -m pipelines serve` runs twice, without and with lookups, and gets raw rows. The server
+with lookups reads features in a drydock on the same machine. The endpoint has two instances in this drydock, and gets
+raw rows, for which it looks up features, or computed features.
 
 The rounds of the servers alternate, so that the load of the machine is the same for all of them. MLflow's server
 computes no features: its requests contain them. LEEWAY_BENCH_SECONDS sets the length of a round.

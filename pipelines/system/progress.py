@@ -1,4 +1,4 @@
-"""Report the progress of long work on stderr: by a bar on a terminal, else by a log line every ten seconds."""
+"""Report the progress of long work on stderr: by a bar on a terminal, else by log lines, at most one in ten seconds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TypeVar
 from pipelines.system.log import log
 
 INTERVAL_S = 10.0
-"""Seconds between two log lines, if stderr is not a terminal."""
+"""Shortest time between two log lines, seconds, if stderr is not a terminal."""
 T = TypeVar("T")
 
 

@@ -81,6 +81,7 @@ def compute_groups_needed(se: float, groups: int, effect: float, alpha: float, p
     _validate_test(se, effect, alpha, power)
 
     def is_enough(count: int) -> bool:
+        # An interval by groups has one degree of freedom for each cosine coefficient.
         degrees_of_freedom = count_coefficients(count)
         factor = compute_quantile(alpha, degrees_of_freedom) + compute_quantile(1 - power, degrees_of_freedom)
         return factor * se * math.sqrt(groups / count) <= effect

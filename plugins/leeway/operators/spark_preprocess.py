@@ -18,9 +18,9 @@ class SparkPreprocessOperator(SageMakerJobOperator, SageMakerProcessingOperator)
     The window's data files and the code of `pipelines` are uploaded, unless S3 has the same content already. The job's
     name depends on DAG, run, task and map index. Before the task starts a job, it looks for a job with that name and
     the same inputs. If the job runs, the task waits for it; if it completed, the task collects its result; else the
-    task starts a job with the next name. So no second job is paid for after a retry, a cleared task or a killed worker.
-    The task waits in the triggerer, and shows the job's log in its own. If a person clears the task or marks its state,
-    the job is stopped. Idempotent.
+    task starts a job with the next name. So no second job is paid for after a retry or a killed worker, or if a task is
+    cleared whose job has completed. The task waits in the triggerer, and shows the job's log in its own. If a person
+    clears the task or marks its state while the job runs, the job is stopped. Idempotent.
 
     Args:
         snapshot: file of the pinned window, as the step `snapshot` wrote it, relative to the project (templated).

@@ -28,7 +28,7 @@ THROTTLING_PREFIXES = (
     "LimitExceededException",
     "RequestTimeout",
 )
-"""Prefixes of the error codes of throttled requests."""
+"""Prefixes of the error codes of throttled requests, and of requests whose data did not reach the server in time."""
 EXPIRY_PREFIXES = ("ExpiredToken", "RequestExpired")
 """Prefixes of the error codes of expired credentials. During a long wait, credentials may expire; a new client gets new
 ones."""
@@ -41,8 +41,8 @@ MAX_DELAY_S = 30.0
 def is_transient(error: BaseException) -> bool:
     """Return whether a retry can help.
 
-    A retry can help if the request was throttled, the credentials have expired, the server failed, or there was no
-    response.
+    A retry can help if the request was throttled, its data did not reach the server in time, the credentials have
+    expired, the server failed, or there was no response.
     """
     if isinstance(error, S3UploadFailedError):  # it wraps the ClientError of S3
         return error.__context__ is not None and is_transient(error.__context__)

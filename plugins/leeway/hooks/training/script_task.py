@@ -1,4 +1,4 @@
-"""Upload what the training script needs, and build the parts of its request that all kinds of jobs have in common."""
+"""Upload what the training script needs, and build the parts of a request that training and tuning jobs share."""
 
 from __future__ import annotations
 

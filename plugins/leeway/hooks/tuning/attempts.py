@@ -62,7 +62,8 @@ class TuningAttempts(Attempts):
             return False
         earlier_jobs = self._list_earlier_jobs(get_number(job))
         if self.template.plan.strategy == "grid":
-            if get_job_status(job) == "Completed":  # else, the next tuning job tries the rest of the grid
+            if get_job_status(job) == "Completed":
+                # If it left points of the grid, it is not reused: the next tuning job tries them.
                 return self.template.count_points_left([*earlier_jobs, self._add_summaries(job)]) == 0
             return self.template.has_same_grid(job, earlier_jobs)
         limit = job["HyperParameterTuningJobConfig"]["ResourceLimits"].get("MaxNumberOfTrainingJobs")
