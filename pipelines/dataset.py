@@ -79,7 +79,7 @@ class Dataset:
     """Features that the model server reads in the online store; the step `materialize` writes them there."""
 
     def __post_init__(self) -> None:
-        """Refuse a reserved name, an unknown task or unit, and a key of hourly partitions without date or hour.
+        """Refuse a reserved name, an unknown task or unit; with a label, also reserved columns and a wrong hourly key.
 
         Raises:
             SpecError: the message names what is wrong. A retry cannot help.

@@ -118,7 +118,8 @@ class ControlEndpoints:
 
     def _interrupt(self, body: Body) -> dict[str, Any]:
         job, policy = self._find_unfinished_spot_job(body), self._queue.market.policy
-        # `after_s` of the request counts from now, that of an `Interruption` from the start of the run.
+        # `after_s` of the request counts from now, or from the start of the next run if none is in progress. That of an
+        # `Interruption` counts from the start of its run.
         running_s = (time.time() - job.record.transitions[-1].start.timestamp()) if job.phase == "Training" else 0.0
         after_s = _get_number(body, "after_s", 0.0)
         no_capacity_s = _get_number(body, "no_capacity_s", policy.no_capacity_s)

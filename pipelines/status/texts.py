@@ -1,4 +1,4 @@
-"""Shorten free text, such as reasons and error messages, for the documents of Leeway's page."""
+"""Shorten free text, such as reasons and error messages, for the JSON documents that Leeway's page shows."""
 
 from __future__ import annotations
 

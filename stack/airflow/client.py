@@ -39,7 +39,7 @@ class ConflictError(RequestError):
 
 
 class BusyError(UnavailableError):
-    """Airflow is too busy to answer. A retry can help."""
+    """Airflow answers 503: it is too busy or, for a backfill, another writer has locked SQLite. A retry can help."""
 
 
 class AirflowClient:

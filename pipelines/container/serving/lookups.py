@@ -175,7 +175,8 @@ class LookupReader:
 def _find_outcome(lookup: CompiledLookup, record: Record | None, partition_start: dt.datetime) -> Outcome:
     if record is None:
         return Outcome.MISSING
-    # `pipelines.online.materialize` sets the event time: the beginning of the value's partition, plus milliseconds.
+    # `pipelines.online.materialize` sets the event time: the beginning of the value's partition, plus a sequence number
+    # of the write in milliseconds.
     age = partition_start - record.event_time
     if lookup.is_of_earlier_partition and age <= dt.timedelta(0):
         return Outcome.TOO_NEW

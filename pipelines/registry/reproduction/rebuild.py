@@ -41,7 +41,8 @@ def rebuild_version(name: str, selector: str, *, retrain: bool) -> Comparison:
     comparison = Comparison(name, str(version.version))
     with make_temporary_folder("reproduce-") as folder:
         record = Record.download(version, folder)
-        # Even if no commit contains the code, the project may contain it: `_compare_code` compares the digests.
+        # If no commit contains the code, `record.commit` is empty, and the workspace gets the project's code. It may be
+        # the same code: `_compare_code` compares the digests. `record.git_commit` is the recorded text.
         workspace_name = f"reproduce.{name}.{version.version}"
         with workspaces.open_workspace(workspace_name, overrides=None, commit=record.commit, model=name) as workspace:
             comparison.workspace, comparison.git_commit = workspace.model_folder, record.git_commit

@@ -75,7 +75,8 @@ def connect(url: URL, origin: str, timezone: str) -> Iterator[Connection]:
     Args:
         url: URL of the database.
         origin: name of the database, for messages.
-        timezone: time zone of timestamps without an offset, when PostgreSQL compares them with others; empty: UTC.
+        timezone: time zone in which PostgreSQL reads a timestamp without an offset, such as to compare it with one that
+            has an offset; empty: UTC.
 
     Raises:
         DataError: the SQLite file, a table or a column does not exist, or the query is not valid. A retry cannot help.

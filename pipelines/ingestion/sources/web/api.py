@@ -80,7 +80,8 @@ class _HttpRows:
         batches = self._read_batches(url, params, day)
         first_batch = next(batches, None)
         if first_batch is None:
-            # Without rows, the type of a column that is not declared is not known, and the day's column has no value.
+            # Without rows, no type can be inferred. So columns that are not declared are left out, except for the day's
+            # column, which gets the type of a date.
             types = dict(self.columns)
             if self.day or day is None:
                 types.setdefault(self.day or DATE_COLUMN, pa.date32())
