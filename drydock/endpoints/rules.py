@@ -133,7 +133,7 @@ def check_weights(production_weights: Sequence[float], shadow_weights: Sequence[
     if not all(weight <= MAX_WEIGHT for weight in (*production_weights, *shadow_weights)):
         refuse(f"The weight of a variant must be a number up to {MAX_WEIGHT:g}.")
     if sum(production_weights) <= 0:
-        refuse("The sum of the weights of all variants must be greater than 0.")
+        refuse("The sum of the weights of all production variants must be greater than 0.")
 
 
 def check_conversion(config: ServedConfig, next_config: ServedConfig) -> None:

@@ -30,7 +30,7 @@ also the time limit to disconnect."""
 TIMEOUT_S = 600
 """Longest time that a host waits for another one in a round, for example while the first one saves a checkpoint,
 seconds."""
-RETRIES = 2
+CONNECT_ATTEMPTS = 2
 """Number of attempts to connect to another host."""
 
 
@@ -70,7 +70,7 @@ def find_group(hosts: Hosts, identity: str) -> Group:
         _free(tracker)
         raise
     # With leading zeros, the names sort in the order of the hosts: the first host gets the rank 0.
-    arguments = {"dmlc_task_id": f"{hosts.index:06d}", "dmlc_retry": RETRIES, "dmlc_timeout": TIMEOUT_S}
+    arguments = {"dmlc_task_id": f"{hosts.index:06d}", "dmlc_retry": CONNECT_ATTEMPTS, "dmlc_timeout": TIMEOUT_S}
     return Group(hosts, {**json.loads(address), **arguments}, tracker)
 
 

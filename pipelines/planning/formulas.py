@@ -72,7 +72,9 @@ FORMULAS = {
     "break_even_use": Formula("1 - saving", "a commitment is paid whether it is used or not"),
     "spot_usd": Formula("time of the instances x instances x spot price", f"{DALY}; BillableTimeInSeconds"),
     "elapsed": Formula("time of the instances + interruptions x wait for instances", DALY),
-    "band": Formula("5th to 95th percentile of seeded samples", "uniform and independent; extremes: corners"),
+    "band": Formula(
+        "5th to 95th percentile of seeded samples", "each number uniform in its range; extremes: ends of ranges"
+    ),
     # Checkpoints
     "mean_time": Formula("3600 / (rate x instances)", "minimum of independent exponential times"),
     "young": Formula("sqrt(2 x save x M)", "Young 1974"),

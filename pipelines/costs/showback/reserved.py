@@ -54,7 +54,7 @@ class CommitmentUse:
             sentences.append(
                 f"No price with a savings plan is known for {', '.join(names)}: "
                 f"{format_usd(self.unpriced_usd)} are left out of the reserved share, though they may have used a part "
-                "of the commitment. Give its discount, or run `python -m pipelines prices refresh`"
+                "of the commitment. Give the discount of the commitment, or run `python -m pipelines prices refresh`"
             )
         return sentences
 

@@ -50,7 +50,7 @@ def estimate_ece(label: Array, score: Array, *, alpha: float, groups: Array | No
     else:
         group_numbers = by_groups.number_groups(groups, rows)
         group_count = int(group_numbers.max()) + 1
-        degrees_of_freedom = by_groups.count_coefficients(group_count)
+        degrees_of_freedom = by_groups.count_degrees_of_freedom(group_count)
         errors = by_groups.compute_errors(_compute_pseudo_values(row_gaps, bins, group_numbers, group_count))
     plain_ece = float(np.abs(bin_gaps).sum())
     # The ECE is the sum of the gaps, each times its sign. So its error is the sum of the gaps' errors, each times the

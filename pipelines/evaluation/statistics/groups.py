@@ -61,7 +61,7 @@ def estimate_by_groups(
     """
     group_count = int(groups.max()) + 1
     samples = _leave_out_groups(metrics, groups, group_count)
-    degrees_of_freedom, se = count_coefficients(group_count) if is_autocorrelated else group_count - 1, math.inf
+    degrees_of_freedom, se = count_degrees_of_freedom(group_count) if is_autocorrelated else group_count - 1, math.inf
     if np.isfinite(samples).all():
         values = compute_pseudo_values(samples)
         se = float(np.linalg.norm(compute_errors(values)) if is_autocorrelated else sem(values))
@@ -89,13 +89,13 @@ def compute_errors(values: Array) -> Array:
     Returns:
         Shape (coefficients, ...). For a sum of several means, add up the parts of the means.
     """
-    group_count, coefficients = len(values), count_coefficients(len(values))
+    group_count, coefficients = len(values), count_degrees_of_freedom(len(values))
     times = (np.arange(group_count) + 0.5) / group_count
     cosines = math.sqrt(2 / group_count) * np.cos(np.pi * np.outer(np.arange(1, coefficients + 1), times))
     return np.asarray(cosines @ (values - values.mean(axis=0)) / math.sqrt(coefficients * group_count))
 
 
-def count_coefficients(group_count: int) -> int:
+def count_degrees_of_freedom(group_count: int) -> int:
     """Return the number of cosine coefficients for this number of groups: the degrees of freedom of the interval."""
     return min(group_count - 1, max(2, round(COEFFICIENT_FACTOR * math.pow(group_count, 2 / 3))))
 

@@ -12,7 +12,7 @@ from scipy.stats import norm
 
 from pipelines.errors import DataError, SpecError
 from pipelines.evaluation.statistics.estimate import Estimate, compute_quantile
-from pipelines.evaluation.statistics.groups import count_coefficients
+from pipelines.evaluation.statistics.groups import count_degrees_of_freedom
 from pipelines.evaluation.statistics.inputs import validate_alpha
 
 Decision = Literal["passed", "failed", "undecided"]
@@ -82,7 +82,7 @@ def compute_groups_needed(se: float, groups: int, effect: float, alpha: float, p
 
     def is_enough(count: int) -> bool:
         # An interval by groups has one degree of freedom for each cosine coefficient.
-        degrees_of_freedom = count_coefficients(count)
+        degrees_of_freedom = count_degrees_of_freedom(count)
         factor = compute_quantile(alpha, degrees_of_freedom) + compute_quantile(1 - power, degrees_of_freedom)
         return factor * se * math.sqrt(groups / count) <= effect
 

@@ -182,7 +182,7 @@ def test_model_that_does_not_load_fails_the_endpoint_with_its_last_log_lines(end
     [
         ({"ModelName": "unknown"}, "Could not find model"),
         ({"InitialVariantWeight": -1.0}, "greater than or equal to 0"),
-        ({"InitialVariantWeight": 0.0}, "sum of the weights of all variants must be greater than 0"),
+        ({"InitialVariantWeight": 0.0}, "sum of the weights of all production variants must be greater than 0"),
         ({"InitialInstanceCount": 21}, "at most 20 instances, not 21"),
         ({"InstanceType": None}, "must have InstanceType"),
         ({"ManagedInstanceScaling": {"Status": "ENABLED"}}, "only supported for inference component endpoints"),

@@ -114,7 +114,7 @@ def test_a_bound_at_the_truth_passes_in_alpha_of_the_cases(days: int, correlatio
         values.append(correlation * values[-1] + math.sqrt(1 - correlation**2) * step)
     effects = np.stack(values) * math.sqrt(0.5) + random.normal(size=(days, trials)) * math.sqrt(0.5)
     se = np.linalg.norm(groups.compute_errors(effects), axis=0)
-    passes = int((effects.mean(axis=0) > stats.t.isf(0.05, groups.count_coefficients(days)) * se).sum())
+    passes = int((effects.mean(axis=0) > stats.t.isf(0.05, groups.count_degrees_of_freedom(days)) * se).sum())
     assert passes / trials < 0.05 + (0.01 if correlation == 0 else 0.02)
     assert passes / trials > 0.03
     if correlation:  # negative control: days that are taken as independent pass too often
