@@ -55,10 +55,8 @@ def measure_interval(values: Array, correlation: float, factor: float) -> tuple[
     """
     # The standard error is the norm of the parts that `compute_errors` returns.
     with mock.patch.object(groups, "COEFFICIENT_FACTOR", factor):
-        se, coefficients = (
-            np.linalg.norm(groups.compute_errors(values), axis=0),
-            groups.count_degrees_of_freedom(len(values)),
-        )
+        se = np.linalg.norm(groups.compute_errors(values), axis=0)
+        coefficients = groups.count_degrees_of_freedom(len(values))
     ratios = values.mean(axis=0) / se
     pass_share = float((ratios > compute_quantile(0.05, coefficients)).mean())
     coverage = float((np.abs(ratios) < compute_quantile(0.025, coefficients)).mean())

@@ -73,7 +73,7 @@ FORMULAS = {
     "spot_usd": Formula("time of the instances x instances x spot price", f"{DALY}; BillableTimeInSeconds"),
     "elapsed": Formula("time of the instances + interruptions x wait for instances", DALY),
     "band": Formula(
-        "5th to 95th percentile of seeded samples", "each number uniform in its range; extremes: ends of ranges"
+        "5th to 95th percentile of seeded samples", "numbers uniform in their ranges; extremes: their ends"
     ),
     # Checkpoints
     "mean_time": Formula("3600 / (rate x instances)", "minimum of independent exponential times"),

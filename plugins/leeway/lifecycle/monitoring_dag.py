@@ -16,7 +16,8 @@ DOC = """
 "requests", `{model}_serving_monitor` writes them.) The window ends with the run's day (of a scheduled run: the day
 before). The task adds the profiles of the window, compares the sum with the reference of the champion, and decides by
 section `drift` of `params.yaml`. If the champion was trained as of a day after the run's, the reference is that of the
-version that was champion on the run's day. If there is drift, and `retrain_on` (same section) says that such drift retrains, the asset
+version that was champion on the run's day. If there is drift, and `retrain_on` (same section) says that such drift
+retrains, the asset
 `{model}_drift` gets an event with the `as_of` of the retraining, the reason and the drifted columns. The event starts
 `{model}_train`. Without an event the task is skipped. The task's button *Drift* (tab Details) and the lake's table
 `drift_results` show the findings.
