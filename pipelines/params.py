@@ -112,7 +112,7 @@ def choose_dataset(sections: Mapping[str, Mapping[str, Any]], model: str, datase
     Args:
         sections: parameters of the model, as `load` returns them.
         model: name of the model, for the error message.
-        dataset: dataset that is expected; empty if any is.
+        dataset: dataset that the caller expects; empty if it expects none in particular.
 
     Raises:
         SpecError: `dataset` is given, and the parameters name another one. A retry cannot help.

@@ -40,7 +40,10 @@ class Drydock(NamedTuple):
 
 
 def build_environment(folder: Path) -> dict[str, str]:
-    """Create a home, a project and a working folder, and return the environment variables that name them."""
+    """Create a home, a project and a working folder, and return all environment variables of the benchmark's commands.
+
+    Those variables of this process that could lead to another stack or to AWS are left out.
+    """
     for name in ("home", "project", "work"):
         (folder / name).mkdir()
     prefixes = ("LEEWAY_", "MLFLOW_", "AWS_")

@@ -26,16 +26,18 @@ class HostPlan:
         env: All environment variables.
         cwd: The working directory: root, or a folder below it.
         log: The file that stdout and stderr are appended to. Not a pipe, since a job must not wait for a reader.
-        process_file: The file that identifies the running process or container; it exists only while the host runs.
+        process_file: The file that identifies the process or container, so that a later server can kill it. `finish`
+            or `kill_leftover_host` deletes it.
         image: The image that the request or the model names; "" if a training request names an algorithm instead.
         cores: vCPUs of the instance, at most those of this machine.
         memory_mib: Memory of the instance in MiB, at most that of this machine.
         arguments: The arguments of the image's own entrypoint, used if command is empty (SageMaker's default: train).
         port: The port at which the host answers requests; 0 if it answers none. A container with a port has a network
             of its own, and the port is published on this machine's loopback address only.
-        niceness: Scheduling priority of the process, from -20 (highest) to 19; 0 is the usual one. On Linux, the
-            process executor sets it for the process's session before the command starts, and the command itself
-            restores the usual priority. Otherwise it has no effect.
+        niceness: Scheduling priority of the process while it starts, from -20 (highest) to 19; 0 is the usual one. On
+            Linux, the process executor sets it for the process's session before the command starts. The command has
+            to restore the usual priority itself, as the model server does when the model is loaded. Otherwise it has
+            no effect.
     """
 
     name: str

@@ -65,7 +65,7 @@ class HostTree:
 
     @property
     def process_file(self) -> Path:
-        """File that identifies the running process or container; it exists only while the host runs."""
+        """File that identifies the host's process or container; the executor deletes it after the end of the host."""
         return self.root.with_name(f"{self.root.name}.process.json")
 
     @property

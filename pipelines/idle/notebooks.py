@@ -30,7 +30,7 @@ class NotebookKind:
     """
 
     name: KindName = "notebook"
-    component: Component = "Training"
+    component: Component = "Training"  # notebook instances have the prices of jobs
 
     def __init__(self, sagemaker: Any, cloudwatch: Any, cpu_percent: float) -> None:
         self.sagemaker, self.cloudwatch, self.cpu_percent = sagemaker, cloudwatch, cpu_percent
@@ -70,7 +70,7 @@ class AppKind:
     """
 
     name: KindName = "app"
-    component: Component = "Training"
+    component: Component = "Training"  # apps have the prices of jobs
 
     def __init__(self, sagemaker: Any) -> None:
         self.sagemaker = sagemaker

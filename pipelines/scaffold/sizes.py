@@ -14,7 +14,8 @@ from pipelines.errors import DataError
 from pipelines.scaffold.plan import Plan
 
 MIN_DAYS = 28
-"""Smallest number of days: two weeks to train on, ten days to evaluate on, and a gap."""
+"""Smallest number of days, without the delay of the labels: two weeks to train on, ten days to evaluate on, and four to
+spare."""
 MIN_GROUPS = 10
 """Number of days that a holdout should have, because the gate groups its rows by day."""
 HOLDOUT_ROWS = 2_000
@@ -64,7 +65,7 @@ def measure(plan: Plan) -> Sizes:
     """Measure the data, and choose the windows.
 
     Raises:
-        DataError: the sample has too few days, or too few rows with a label. A retry cannot help.
+        DataError: the sample has too few days from its first day to the last one with a label. A retry cannot help.
     """
     delay = plan.request.label_delay_days
     labelled_days = plan.days.filter(plan.label.values.is_valid())

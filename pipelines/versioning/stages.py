@@ -178,7 +178,7 @@ def _load_variables(folder: Path, entries: Sequence[Any]) -> dict[str, Any]:
             variables |= entry
             continue
         path = folder / str(entry).partition(":")[0]
-        if path.is_file():  # every JSON file is YAML 1.2
+        if path.is_file():  # a JSON file is read as YAML
             variables |= yaml.safe_load(path.read_text(encoding="utf-8")) or {}
     return variables
 

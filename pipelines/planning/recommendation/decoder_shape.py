@@ -20,8 +20,8 @@ def guess_size(parameters: float) -> DecoderSize:
     """Return the size of a gated decoder with about this number of parameters.
 
     A layer has about 12 h^2 parameters, where h is the hidden size (Kaplan et al. 2020, section 2.1: 12 L h^2).
-    The number of layers L is h / `ASPECT_RATIO`. Kaplan et al. 2020 (figure 5) found that the loss depends little on
-    this ratio.
+    h is chosen as if the number of layers L were h / `ASPECT_RATIO`, and rounded. Then L is chosen so that the number
+    of parameters is about right. Kaplan et al. 2020 (figure 5) found that the loss depends little on the ratio.
 
     Args:
         parameters: number of parameters, from 50 million on. Published models below a billion are narrower.

@@ -224,7 +224,8 @@ class EarlyEndArguments(Arguments):
     series: list[Name] = []
     """Columns that identify a series with rows all day, such as a station. No series may end early."""
     min_ratio: Share = 0.3
-    """Smallest ratio of the rows at the end of the day to the number of rows that nearly all days around it reach."""
+    """Smallest ratio of the number of rows at the end of the day to the usual number: the smallest one of the days
+    around it, apart from a few days with the fewest rows."""
 
 
 class MatchInTable(Arguments):

@@ -107,6 +107,7 @@ class ShadowRun:
                 # This shadow began, so a later try must not report a failed start.
                 self.client.remove_tag(endpoint, DEPLOYMENT_TAG)
             return self._continue(endpoint, base_name, record, event)
+        # If a person cleared the task since the record was written, `max_tries` differs, and a new shadow may begin.
         if record and not record.is_discarded(self.shadow.max_tries):
             return self._judge(endpoint, request, record)
         is_own_event = event and event["config_name"] == config_name

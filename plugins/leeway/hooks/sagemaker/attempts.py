@@ -40,7 +40,10 @@ class Attempts(ABC):
     @property
     @abstractmethod
     def inputs(self) -> dict[str, Any]:
-        """The inputs that determine the job's output, for a later call of `prepare_operation` in the same try."""
+        """The inputs that determine the job's output.
+
+        After a wait, the same try passes them to `AwsTask.prepare_operation`, so that they are not uploaded again.
+        """
 
     def resume(self, event: WaitEvent | None) -> JobWait | dict[str, Any]:
         """Find out what this try does next: start a job, wait for it, or return a completed job's result. Idempotent.
