@@ -61,7 +61,8 @@ def run() -> dict[str, Any]:
     """Measure the variants alternately.
 
     Returns:
-        "seconds" by name of the row; "facts": peak memory, quarantined rows, and whether the verdicts are equal.
+        "seconds" by name of the row; "facts": peak memory, quarantined rows, and whether both engines gave the same
+        result for each check (see `summarize_verdict`).
     """
     seconds: dict[str, list[float]] = {}
     results: dict[str, dict[str, Any]] = {}

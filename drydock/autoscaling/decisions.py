@@ -75,7 +75,7 @@ def _find_adjustment(steps: Sequence[Mapping[str, Any]], breach: float) -> int |
     """Return the adjustment of the step whose interval contains the breach; None if there is no such step.
 
     As on AWS, a step contains its bound that is nearer to the threshold: above the threshold the lower one, below it
-    the upper one. At the threshold, it may be either.
+    the upper one. A breach of 0 is in a step that begins or ends at the threshold.
     """
     for step in steps:
         low = step.get("MetricIntervalLowerBound", -math.inf)

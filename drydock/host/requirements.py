@@ -41,8 +41,8 @@ def check_requirements(path: Path) -> None:
 def find_unmet_requirements(path: Path) -> list[str]:
     """Return the lines of a requirements.txt that this interpreter does not meet, each with the reason.
 
-    A line whose marker is false is met; extras are ignored. Options (-r, --index-url, --hash) and all other URLs are
-    returned, since they cannot be checked.
+    A line whose marker is false is met; extras are ignored. A line with an option (-r, --index-url, --hash) is always
+    returned, and a line with a URL unless its marker is false: neither can be checked.
 
     Args:
         path: The requirements.txt.

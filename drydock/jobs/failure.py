@@ -57,7 +57,7 @@ def read_log_end(path: Path) -> str:
 
 
 def list_last_lines(text: str, count: int = LAST_LINES) -> list[str]:
-    """Return the last lines of a log, stripped, without empty lines and lines that mark a column of a traceback."""
+    """Return the last lines of a log, stripped, without empty lines and a traceback's lines of only ^ and ~."""
     lines = [line.strip() for line in text.splitlines()]
     return [line for line in lines if line.strip("^~ ")][-count:]
 

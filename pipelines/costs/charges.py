@@ -1,7 +1,7 @@
 """Compute the cost of a SageMaker job, the saving by spot, and the time lost to interruptions.
 
-All figures are computed from SageMaker's description of the job, its log, and the price of its instance type. Costs
-are those of the instances, without disks and S3 requests. The only large library that this module imports is pydantic.
+The figures come from SageMaker's description of the job, its log, the price of its instance type and, for the time in
+a queue, AWS Batch. Costs are those of the instances, without disks and S3 requests. pydantic is the only large import.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class ResourceUse(_Record):
 
 
 class Job(Prediction):
-    """An ended job of any kind, as SageMaker's Describe call and the job's log describe it."""
+    """An ended job of any kind, as SageMaker's Describe call, its log, CloudWatch and AWS Batch describe it."""
 
     name: str
     """Name of the job."""

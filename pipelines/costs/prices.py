@@ -142,10 +142,10 @@ def read_region_prices(region: str, as_of: dt.date | None = None) -> RegionPrice
     savings: dict[str, float] = {}
     plans: dict[PlanTerm, dict[str, Price]] = {"1y": {}, "3y": {}}
     for group, origin in list_groups(region, as_of):
-        on_demand = _date_prices(group.usd_per_hour, origin) | on_demand
+        on_demand = _add_date_and_source(group.usd_per_hour, origin) | on_demand
         savings = group.spot_saving | savings
         for term, amounts in group.savings_plan_usd_per_hour.items():
-            plans[term] = _date_prices(amounts, origin) | plans[term]
+            plans[term] = _add_date_and_source(amounts, origin) | plans[term]
     return RegionPrices(on_demand, savings, plans)
 
 
@@ -196,7 +196,7 @@ def _get_amounts(group: RegionGroup, component: Component) -> dict[str, float]:
     return group.usd_per_hour | (group.hosting_usd_per_hour if component == "Hosting" else {})
 
 
-def _date_prices(amounts: Mapping[str, float], origin: Mapping[str, Any]) -> dict[str, Price]:
+def _add_date_and_source(amounts: Mapping[str, float], origin: Mapping[str, Any]) -> dict[str, Price]:
     """Return the prices with their date and source."""
     return {name: Price(usd_h=usd_h, **origin) for name, usd_h in amounts.items()}
 

@@ -52,7 +52,7 @@ def apply_state(
 ) -> None:
     """Put the weights and the optimizer's state back, as `collect_state` returned them. All processes must call it."""
     weights = {name.removeprefix(MODEL): value for name, value in state.items() if name.startswith(MODEL)}
-    # The marker of a checkpoint is JSON, so it has lists for tuples, such as AdamW's betas.
+    # `ShardedCheckpoints` keeps values that are not tensors as JSON. So tuples, such as AdamW's betas, became lists.
     optimizer_state = {
         name.removeprefix(OPTIMIZER): tuple(value) if isinstance(value, list) else value
         for name, value in state.items()

@@ -280,9 +280,9 @@ def _require_no_unknown_files(table: Table, base: Table, modification_times: dic
     `table` is `base` with the lost snapshots. A data file that it does not refer to may belong to a commit that was
     lost with its manifest list.
 
-    If snapshots of the table have expired, their data files remain although nothing refers to them. A commit writes its
-    files after it has read the version before it. In this case, only files that are newer than `base` can belong to a
-    lost commit.
+    If snapshots of the table have expired, their data files remain although nothing refers to them. Then only files
+    that are newer than `base` are examined: a commit writes its files after it has read the version before it, so older
+    files do not belong to a lost commit.
     """
     base_time = dt.datetime.fromtimestamp(base.metadata.last_updated_ms / 1000 if _has_expired(base) else 0, dt.UTC)
     used_locations = list_table_files(table).row_files

@@ -22,7 +22,7 @@ OLD_DAYS = 90
 MAX_SHOWN = 12
 """Number of options in the table of the terminal, unless more are on the Pareto front."""
 MAX_NAMES = 3
-"""Largest number of past jobs whose names the report lists, because their rows lack a figure."""
+"""Largest number of names in the line about the past jobs that were left out."""
 KINDS = {
     "memory": "do not fit in memory",
     "spot": "interrupted too often",

@@ -81,7 +81,7 @@ class UnmeteredPeriodFinder:
             row["end"]
             for key, row in self._last_rows.items()
             if _have_same_endpoint(key, live.fleet.key) and row["end"] > begin
-        ]:  # the endpoint was metered before this fleet ran: a configuration may be created long before it is used
+        ]:  # `begin` is when the configuration was created: until it was used, an earlier fleet ran and was metered
             begin = max(metered_ends)
         last_change = None if live.count is None else CountChange(live.changed_at, live.count)
         end = max(begin, self._now)

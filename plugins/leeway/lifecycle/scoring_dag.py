@@ -42,7 +42,7 @@ def create_scoring_dag(
         dataset: dataset of the model.
         rows_from: dataset whose published days are scored: `dataset` itself, or the dataset whose rows it uses.
         start: first day.
-        has_profiles: whether the scores are profiled, so that MODEL_monitor decides on them.
+        has_profiles: whether the scores are profiled, so that MODEL_monitor decides on their drift.
     """
     profile_doc = PROFILE_DOC if has_profiles else REQUESTS_DOC.format(model=model)
     with DAG(

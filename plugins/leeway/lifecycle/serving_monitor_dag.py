@@ -63,7 +63,7 @@ def create_serving_monitor_dag(
         dataset: dataset of the model.
         rows_from: dataset whose published days are compared: `dataset` itself, or the dataset whose rows it uses.
         start: first day.
-        has_profiles: whether the requests are profiled, so that MODEL_monitor decides on them.
+        has_profiles: whether the requests are profiled, so that MODEL_monitor decides on their drift.
     """
     profile_doc = PROFILE_DOC.format(model=model) if has_profiles else ""
     with DAG(

@@ -49,7 +49,11 @@ def find_stopped_trials(job: Mapping[str, Any], summaries: Sequence[Summary]) ->
 
 
 def count_finished_trials(job: Mapping[str, Any]) -> int:
-    """Count the trials of a tuning job with summaries that have an objective, without `find_stopped_trials`."""
+    """Count the trials that have an objective, except those that `find_stopped_trials` returns.
+
+    Args:
+        job: description of a tuning job, from `add_summaries`.
+    """
     stopped_names = find_stopped_trials(job, job[SUMMARIES])
     return sum(
         "FinalHyperParameterTuningJobObjectiveMetric" in summary and summary["TrainingJobName"] not in stopped_names
