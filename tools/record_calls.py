@@ -1,4 +1,4 @@
-"""Write the AWS calls that the tests make to infra/policies/calls.json. The roles' IAM policies have to allow them.
+"""Record in infra/policies/calls.json which AWS calls the tests make. The roles' IAM policies have to allow them.
 
 `python tools/record_calls.py` runs the tests of the operators against a drydock that records each kind of call: the
 role (that of Airflow's tasks and steps, or that of jobs), the action as IAM names it, and the resource. Every other run

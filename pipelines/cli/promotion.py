@@ -1,4 +1,4 @@
-"""Make the model that `dvc repro` trained the champion: register, judge and promote it."""
+"""Register the model that `dvc repro` trained, let the gate judge it, and make it champion if it passed."""
 
 from __future__ import annotations
 

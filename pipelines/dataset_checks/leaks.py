@@ -17,7 +17,7 @@ from pipelines.features.label_column import compute_labels
 
 MAX_SINGLE_FEATURE_AUC = 0.99
 """Largest AUC (in a regression, concordance) of one feature with the label. A feature with a larger value contains the
-label. In a few days with few rows of one label, a good feature may have 0.98."""
+label. If the rows are of a few days only, and few rows have one of the labels, a good feature may reach 0.98."""
 LEAK = "leak"
 """Name of the feature that `add_leak` adds."""
 

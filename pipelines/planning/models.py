@@ -21,7 +21,7 @@ MODELS = {
 """Maps the name of each model to its size, from the config.json that is published with its weights: layers, hidden,
 intermediate, heads, key_heads and vocabulary."""
 GATED_TYPES = ("llama", "mistral", "qwen2", "qwen3")
-"""Values of `model_type` in the config.json of models whose layers `DecoderSize` describes."""
+"""Values of `model_type` in a config.json for which `DecoderSize` describes the layers: decoders with gated layers."""
 KEYS = {
     "layers": "num_hidden_layers",
     "hidden": "hidden_size",

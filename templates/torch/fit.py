@@ -4,7 +4,7 @@ A batch has the same rows in the same order on any number of processes: each of 
 the batch. The order of rows depends on the seed and the epoch only. So the number of hosts changes the model by
 rounding only, and a training resumes with the batch after its last checkpoint.
 
-The module is part of the training job's bundle, so it imports torch, pandas and files of the bundle.
+The module is part of the training job's bundle, so it imports only torch, the standard library and files of the bundle.
 """
 
 from __future__ import annotations

@@ -33,6 +33,7 @@ class TrainingJob(Job):
         "TrainingJobStatus",
         "SecondaryStatus",
     )
+    # The beginning of the error for a name that is in use; the API adds the rest, " job with this name already exists".
     duplicate_name_prefix = "Training job names must be unique within an AWS account and region, and a training"
 
     @classmethod

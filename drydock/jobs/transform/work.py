@@ -114,6 +114,7 @@ class TransformWork:
         return describe_algorithm_error(exit_code, self._trees, host, log_end, command)
 
     def _upload(self) -> None:
+        """Upload the outputs of all hosts. If the model has deleted an output folder, create an empty one first."""
         uri = self._job.request["TransformOutput"]["S3OutputPath"]
         description = f"Artifact upload failed: {uri}"
         for tree in self._trees:

@@ -24,7 +24,7 @@ from pipelines.planning.sizes import require_positive
 
 @dataclass(frozen=True, kw_only=True)
 class CheckpointsRequest:
-    """The options of the command. `needs` maps an option to others: at least one of them must be given, too."""
+    """The options of the command. `needs` maps an option to others: if it is given, one of these must be given, too."""
 
     needs: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "write_gb_s": ("params",),

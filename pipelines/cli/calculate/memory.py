@@ -40,7 +40,7 @@ PARTS = (*STATES, "activations", "working", "gathered")
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryRequest:
-    """The options of the command. `needs` maps an option to others: at least one of them must be given, too."""
+    """The options of the command. `needs` maps an option to others: if it is given, one of these must be given, too."""
 
     needs: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "sequence": ("model",),

@@ -66,7 +66,8 @@ class RowFeatures:
         compiled: how rows become features.
         connection: a connection that `feature_query.connect` opened, and that only this object uses.
         lookups: looks up features; None if all are computed from the rows.
-        has_keys: whether the results also have those columns of the key and the partition that all rows have.
+        has_keys: whether the results also have the rows' key and partition. If a row of the request lacks a column of
+            them, the results lack it, too.
 
     Raises:
         duckdb.Error: DuckDB cannot run the compiled SQL. A retry cannot help.
