@@ -15,7 +15,7 @@ from moto.s3 import models
 from moto.utilities.utils import LowercaseDict
 from requests.structures import CaseInsensitiveDict
 
-# Key of an encoded value's type; the key "of" has its content. None of moto's attribute names begins with "~".
+# Key of an encoded value's type; the key "of" has its content. No JSON object of an encoded value has other keys.
 _TYPE_KEY = "~"
 _MODELS: dict[str, type] = {
     name: value for name, value in vars(models).items() if isinstance(value, type) and issubclass(value, BaseModel)

@@ -24,7 +24,7 @@ from pipelines.monitoring.drift.dispersion import Sample, estimate_null_distribu
 Array = np.ndarray[Any, Any]
 COLUMNS, BINS, DAYS, REFERENCE_DAYS, WINDOW_DAYS = 25, 10, 365, 56, 7
 ROWS = 900
-"""Rows of a day, as in the flights."""
+"""Mean rows of two days of each week, about as many as the flights have a day. The other five days have 20 % more."""
 DAY_DEVIATION, WEEKDAY_DEVIATION = 0.10, 0.15
 """Standard deviations of the shifts of a day and of a weekday, in standard deviations of the column."""
 YEARS = 24

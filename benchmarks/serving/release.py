@@ -164,7 +164,7 @@ def _check_lookups(url: str, body: str) -> None:
 
 
 def _measure_quiet_time(drydock: Drydock, bodies: Sequence[str]) -> dict[str, float]:
-    """Send requests while nothing else happens. Return the latencies and the CPU time after the first ones."""
+    """Send requests while nothing else happens. Return the summary of their answers, without the first requests."""
     traffic = Traffic(drydock.url, bodies, 0.2 * DURATION_S)
     traffic.start()
     _wait(lambda: traffic.elapsed_s > 0.05 * DURATION_S)  # the first requests warm up
@@ -239,7 +239,10 @@ def _wait(condition: Callable[[], bool]) -> None:
 
 
 def _summarize(answers: Sequence[tuple[float, float, str]], cpu_s: float | None = None) -> dict[str, float]:
-    """Return quantiles of the latency of scored requests, the percentage within `BOUND_MS`, and the CPU ms if given."""
+    """Summarize the answers: quantiles of the latency of scored requests, and their percentage within `BOUND_MS`.
+
+    With `cpu_s`, the CPU seconds of all requests together, the summary also has the CPU milliseconds of one request.
+    """
     latencies = sorted(1e3 * latency for _, latency, kind in answers if kind == "score")
     summary = {f"p{share}_ms": round(latencies[int(len(latencies) * share / 100)], 1) for share in (50, 99, 99.9)}
     fast_count = sum(latency <= BOUND_MS for latency in latencies)

@@ -69,9 +69,9 @@ def check_data_quality(request: Request, history: History, policy: Policy) -> Ho
 def check_breaker(request: Request, history: History, policy: Policy) -> HoldBack | None:
     """Hold back if the last trainings did not pass the gate: retraining does not help, so a person has to find out why.
 
-    Only trainings with the trigger `drift` that ended since the last reset count. After `policy.breaker_days` days the
-    guard allows one training, because its holdout has new days. If that training does not pass either, the guard holds
-    back for the same time again.
+    A training counts only if its trigger is `drift`, and if it ended after the last reset of the breaker. After
+    `policy.breaker_days` days the guard allows one training, because its holdout has new days. If that training does
+    not pass either, the guard holds back for the same time again.
     """
     trainings = {training.run: training for training in _list_earlier_trainings(request, history)}
     last_trainings = [trainings[run] for run in history.breaker_runs if run in trainings][-policy.breaker_after :]

@@ -14,7 +14,7 @@ from pipelines.tuning.rungs import REDUCTION, compute_first_rung
 from pipelines.tuning.space import Value, list_grid_values
 
 MEDIAN_CHECKS = 20
-"""Number of rounds, evenly spaced, after which median early stopping judges a trial."""
+"""Number of equal parts of a trial's rounds. Median early stopping judges the trial after each part but the last."""
 MEDIAN_STARTUP_TRIALS = 5
 """Number of trials that must be complete before median early stopping stops a trial."""
 

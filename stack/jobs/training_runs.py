@@ -50,7 +50,7 @@ def read_training_runs(url: str, model_name: str, as_of_days: list[date]) -> lis
 
 
 def _read_versions(url: str, model_name: str) -> list[tuple[dict[str, Any], dict[str, str]]]:
-    """Return all versions of the model with their tags, the newest last."""
+    """Return the versions of the model, at most 1,000, with their tags; the newest last."""
     query = {"filter": f"name='{model_name}'", "max_results": "1000"}
     versions = _get(url, "model-versions/search", **query).get("model_versions", [])
     versions.sort(key=lambda version: int(version["version"]))

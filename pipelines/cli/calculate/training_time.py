@@ -54,7 +54,7 @@ GRADIENT_BYTES = 2
 
 @dataclass(frozen=True, kw_only=True)
 class TimeRequest:
-    """The options of the command. `needs` maps an option to others: if it is given, one of these must be given, too."""
+    """The options of the command. `needs` maps an option to others: if none of these is given, it has no effect."""
 
     needs: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "network_gbit": ("instances",),

@@ -151,12 +151,12 @@ def summarize_use(jobs: Sequence[Row], past_type: Instance) -> PastUse:
         busy_vcpus=_summarize(jobs, "cpu_mean", 1 / 100, median),
         memory_gib=_summarize(jobs, "memory_peak", (past_type.memory_gib or 0) / 100, max),
         busy_gpus=_summarize(jobs, "gpu_mean", 1 / 100, median),
-        gpu_memory_gib=_summarize(jobs, "gpu_memory_peak", _get_memory_of_percent(past_type), max),
+        gpu_memory_gib=_summarize(jobs, "gpu_memory_peak", _get_gib_per_percent(past_type), max),
     )
 
 
-def _get_memory_of_percent(instance: Instance) -> float:
-    """Return the GiB of each GPU for one percent of CloudWatch's GPUMemoryUtilization, which adds up the GPUs."""
+def _get_gib_per_percent(instance: Instance) -> float:
+    """Return the factor from GPUMemoryUtilization, a sum over all GPUs in percent, to the mean GiB of one GPU."""
     return (instance.accelerator_memory_gib or 0) / (instance.accelerators or 1) / 100
 
 

@@ -53,7 +53,7 @@ class DriftWeek(JsonObject):
     decisions: list[DriftDecision]
     """Decisions, oldest first."""
     effects: dict[str, float]
-    """Largest effect of each column, as a multiple of the bound. An effect of 1 or more is above the bound."""
+    """Largest effect of each column, as a multiple of the bound. An effect of 1 or more reaches the bound."""
     drifted_columns: list[str]
     """Columns that were part of an alarm."""
 

@@ -90,7 +90,7 @@ def count_warm_trials(study: optuna.Study) -> int:
 
 
 def count_earlier_trials(study: optuna.Study) -> int:
-    """Count all trials of the earlier tunings that this one learned from, with those outside its space."""
+    """Count all trials of the earlier tunings that this one learned from; those outside its space count, too."""
     return int(study.user_attrs.get(EARLIER_TRIALS, count_warm_trials(study)))
 
 

@@ -50,7 +50,7 @@ class ListVersionsOperator(StepOperator):
         self.partition, self.first_day, self.last_day = partition, first_day, last_day
 
     def build_spec(self) -> dict[str, Any]:
-        """Return the step's spec, without fields that are empty."""
+        """Return the step's spec, without `version`, `first_day` and `last_day` where these are empty."""
         spec = super().build_spec()
         for name in ("version", "first_day", "last_day"):
             spec = drop_empty_field(spec, name)

@@ -353,7 +353,7 @@ export interface DriftWeek {
    */
   decisions: DriftDecision[];
   /**
-   * Largest effect of each column, as a multiple of the bound. An effect of 1 or more is above the bound.
+   * Largest effect of each column, as a multiple of the bound. An effect of 1 or more reaches the bound.
    */
   effects: {
     [k: string]: number;

@@ -86,7 +86,7 @@ class TuningTemplate:
         return max(1, self.plan.count_trials() - sum(map(count_finished_trials, earlier_jobs)))
 
     def count_points_left(self, jobs: Sequence[Mapping[str, Any]]) -> int:
-        """Return the number of points of a grid that tuning jobs with trials have not tried."""
+        """Return the number of points of the grid that no tuning job has tried; `jobs` come with their trials."""
         return count_points_left(self.plan.space, self._list_tried_points(jobs))
 
     def has_same_grid(self, job: Mapping[str, Any], earlier_jobs: Sequence[Mapping[str, Any]]) -> bool:
