@@ -52,7 +52,7 @@ def run(runs: Mapping[int, int] = RUNS) -> dict[str, Any]:
 
 
 def _run_round(folder: Path, size: str, seconds: dict[str, list[float]], facts: dict[str, str]) -> None:
-    """Run every step once, in a new LEEWAY_HOME, and add its seconds and facts."""
+    """Run every step once, in a new LEEWAY_HOME; add the seconds and facts of those that have a row in the results."""
     with tempfile.TemporaryDirectory() as home:
         validation.write_suite(Path(home))
         results, seconds_by_step = {}, {}

@@ -36,7 +36,7 @@ MEAN, SIGNAL, DAY_EFFECT, NOISE = 10.0, 12.0, 5.0, 8.0
 """Mean of the labels, and standard deviations of a label's parts (by features, of the day, of the row); minutes."""
 LABEL_VARIANCE = SIGNAL**2 + DAY_EFFECT**2 + NOISE**2
 QUALITY = 2.0
-"""Standard deviation of the part of a model's error that all rows of a day share, minutes."""
+"""Standard deviation of a model's quality on a day: the part of its error that all rows of the day share, minutes."""
 QUANTILES = {"0.1": 0.1, "0.5": 0.5, "0.9": 0.9}
 WEAK_WEIGHT = 0.2
 """Weight that a useless model gives to the signal. With its error, the model is no better than a constant."""

@@ -16,7 +16,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _EVENT_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{3})?Z")
 # Python's `int` and `float` accept underscores, spaces and digits of other scripts, too; Feature Store does not.
 _NUMBER = re.compile(r"[-+.0-9A-Za-z]+")
-# An Integral is a signed integer of 64 bits: these bits, and the sign.
+# An Integral is a signed integer of 64 bits: 63 bits for the value, and one for the sign.
 _INTEGER_BITS = 63
 MAX_TIME = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
 """Latest event time and latest end of a TTL, microseconds since 1970."""

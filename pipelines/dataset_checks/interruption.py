@@ -31,7 +31,7 @@ HYPERPARAMETERS = {
 }
 """Hyperparameters for the default script, with which the training lasts long enough to be interrupted."""
 LINES_BEFORE_INTERRUPTION = 5
-"""Number of lines of output before the line after which SIGTERM is sent."""
+"""Number of lines of output that are read first. SIGTERM is sent after the next line."""
 
 
 def find_problem(dataset: Dataset, rows: pa.Table, folder: Path) -> str:

@@ -80,9 +80,9 @@ def _select_features(dataset: Dataset, columns: ibis.Table) -> ibis.Table:
 
 
 def build_lookup_values(dataset: Dataset, lookup: Lookup, rows: ibis.Table) -> ibis.Table:
-    """Return the key of a lookup, its columns prefixed with `features.columns.KEY_PREFIX`, and its features.
+    """Return the columns of a lookup's key and its features. No row occurs twice.
 
-    No row occurs twice.
+    The names of the key's columns are prefixed with `features.columns.KEY_PREFIX`.
     """
     columns = compute_columns(dataset, rows)
     features = [select_feature(dataset, columns, name) for name in lookup.features]

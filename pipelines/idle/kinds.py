@@ -45,7 +45,7 @@ class Kind(Protocol):
 
     name: KindName
     component: Component
-    """Component of SageMaker whose prices apply. Notebooks and apps have the prices of jobs, Training."""
+    """Component of SageMaker whose prices apply. Notebooks and apps have those of training jobs."""
 
     def list_names(self) -> list[str]:
         """Return the names of the resources that run, sorted."""

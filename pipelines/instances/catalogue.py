@@ -35,7 +35,7 @@ RETIRED = {
 """Maps each retired type, which SageMaker's API still names, to the type to use instead. EC2 does not describe them any
 more.
 
-The successor is Leeway's choice: the smallest newer type with at least as many GPUs; for 16 GPUs, 8 faster ones."""
+The successor is Leeway's choice: a newer type with as many GPUs; for 16 GPUs, one with 8 faster ones."""
 GIB = 2**30
 
 

@@ -42,6 +42,12 @@ def assess_next_training(data: PassData, model: str, dataset: Dataset, history: 
 
     If the budget cannot be checked, for example because the price of an instance is not known, the guard of the budget
     gives this problem as its reason, because the training would fail at this check.
+
+    Args:
+        data: data of one pass, in which the documents or the metrics of all models are built.
+        model: registered model.
+        dataset: dataset of the model.
+        history: events of the loop for the model.
     """
     verdict: BudgetVerdict | None = None
     problem = ""

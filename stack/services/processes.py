@@ -84,8 +84,8 @@ def stop_processes(home: Path, excluded_pids: Iterable[int] = (), grace_s: float
 
 def find_unserved_ports(home: Path, ports: Iterable[int]) -> list[int]:
     """Return the ports on which no process of the stack listens, sorted."""
-    # The sockets are read process by process. psutil's list of all sockets names one process for each socket, and
-    # this process may be a worker that has ended.
+    # The sockets are read process by process. psutil's list of all sockets names only one process for each socket, and
+    # the one that it names may be a worker that has ended.
     served_ports: set[int] = set()
     for process in find_processes(home):
         with suppress(psutil.Error):

@@ -27,7 +27,7 @@ DEFAULT_MEMORY_GB = 2.0
 
 @dataclass(frozen=True, kw_only=True)
 class EndpointRequest:
-    """The options of the command. `needs` maps an option to others: if it is given, one of these must be given, too."""
+    """The options of the command. `needs` maps an option to others: it has no effect unless one of them is given."""
 
     needs: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "usd_per_h": ("requests_per_month",),

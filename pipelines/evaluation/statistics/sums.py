@@ -1,6 +1,7 @@
-"""Define metrics of weighted rows that can also be computed, with the same result, from weights of groups of rows.
+"""Define metrics of weighted rows.
 
-All rows of a group then have the same weight, such as 0 if the group is left out.
+Each metric except a quantile can also be computed, with the same result, from weights of groups of rows. All rows of a
+group then have the same weight, such as 0 if the group is left out.
 """
 
 from __future__ import annotations

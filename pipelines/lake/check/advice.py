@@ -47,19 +47,20 @@ def _find_instruction(finding: Finding, datasets: Sequence[Dataset]) -> str:
         request_tables = [f"{dataset.name}{suffix}" for suffix in REQUEST_SUFFIXES]
         if finding.table not in (*tables, *request_tables):
             continue
-        partition, values = parse_partition_text(finding.partition, dataset.partition)
+        # The other values are those of the table's other partition columns, if any: a model, perhaps with its version.
+        partition, other_values = parse_partition_text(finding.partition, dataset.partition)
         options = f"--dataset {dataset.table} --partition {partition}"
         if finding.table == dataset.staging:
             command = f"`python -m pipelines ingest {options}`, or `sync --watermark ''`"
             return f"write the current rows of the source: {command}"
         if finding.table in (dataset.table, dataset.quarantine):
             return f"validate the ingested rows by the current suite: `python -m pipelines validate {options}`"
-        if finding.table in request_tables and values:
-            return f"run the DAG {values[0]}_serving_monitor for {partition}, or its steps"
+        if finding.table in request_tables and other_values:
+            return f"run the DAG {other_values[0]}_serving_monitor for {partition}, or its steps"
         options = f"--dataset {dataset.name} --partition {partition}"
-        if finding.table == dataset.predictions and len(values) == 2:
-            model, version = values
+        if finding.table == dataset.predictions and len(other_values) == 2:
+            model, version = other_values
             return f"`python -m pipelines score {options} --model {model} --version {version}`"
-        if finding.table == dataset.outcomes and values:
-            return f"`python -m pipelines outcomes {options} --model {values[0]}`"
+        if finding.table == dataset.outcomes and other_values:
+            return f"`python -m pipelines outcomes {options} --model {other_values[0]}`"
     return INSTRUCTIONS.get(finding.table, "")

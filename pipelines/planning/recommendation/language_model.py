@@ -63,7 +63,7 @@ class LanguageModelWorkload:
 
     @property
     def is_neuron(self) -> bool:
-        """Whether the training uses the AWS Neuron SDK. This is not known from its size, so False."""
+        """Whether the training is known to use the AWS Neuron SDK: the workload does not say, so False."""
         return False
 
     def __post_init__(self) -> None:

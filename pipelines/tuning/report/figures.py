@@ -89,7 +89,7 @@ def draw_parallel(path: Path, result: TuningResult) -> Path:
         key=lambda trial: -float(trial.objective or 0),
     )
     figure, axis = _create_axes("Values of the completed trials", (max(6.5, 1.7 * len(space) + 2.2), 4.4))
-    scales = [_build_scale(item, [trial.parameters[name] for trial in trials]) for name, item in space.items()]
+    scales = [_build_scale(item) for item in space.values()]
     for rank, trial in enumerate(trials):
         heights = [get_height(trial.parameters[name]) for (get_height, _), name in zip(scales, space, strict=True)]
         darkness = (rank + 1) / len(trials)
@@ -144,7 +144,7 @@ def _limit_vertical_axis(axis: Axes, values: Sequence[float]) -> None:
         axis.set_ylim(low - 0.08 * (high - low), high + 0.3 * (high - low))
 
 
-def _build_scale(item: Range | list[Any], values: Sequence[Any]) -> tuple[Any, list[tuple[float, str]]]:
+def _build_scale(item: Range | list[Any]) -> tuple[Any, list[tuple[float, str]]]:
     """Return the function that computes the height of a value, from 0 to 1, and the height and text of each tick."""
     if not isinstance(item, Range):
         heights = {value: index / (len(item) - 1) for index, value in enumerate(item)}

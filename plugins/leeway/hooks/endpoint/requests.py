@@ -32,7 +32,7 @@ ROUTING_TYPES = {"all_at_once": "ALL_AT_ONCE", "canary": "CANARY", "linear": "LI
 SIZE_MEMBERS = {"canary": "CanarySize", "linear": "LinearStepSize"}
 """Maps the policy's `traffic` to the member of TrafficRoutingConfiguration that has the size of a step."""
 TEXT_TYPES = {"JsonContentTypes": ["application/json", "application/jsonlines"], "CsvContentTypes": ["text/csv"]}
-"""Content types whose bodies data capture stores as text. Other bodies are stored as base64."""
+"""Data capture stores bodies of these content types as text, and all other bodies as base64."""
 
 
 def build_model_request(

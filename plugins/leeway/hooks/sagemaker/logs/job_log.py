@@ -11,7 +11,7 @@ from leeway.hooks.sagemaker.named_jobs import Kind
 from leeway.hooks.step.hook import Logger
 
 LINES_PER_CHECK = 2_000
-"""Largest number of new lines of one host that one call of `show_new_lines` shows, without the last lines."""
+"""Largest number of new lines of one host that one call of `show_new_lines` shows; `LAST_LINES` come on top."""
 LINE_CHARS = 2_000
 """Largest number of characters of a line that are shown."""
 PAGES_PER_CHECK = 5
