@@ -95,15 +95,15 @@ def _measure(
     }
     peaks: dict[str, int] = {}
     for _ in range(RUNS):
-        for row, command in commands.items():
+        for name, command in commands.items():
             subprocess.run(["rm", "-rf", str(folder / "peer")], check=True)
             elapsed_s, peak = _run_process(command, folder)
-            seconds.setdefault(row, []).append(elapsed_s)
-            peaks[row] = max(peaks.get(row, 0), peak)
+            seconds.setdefault(name, []).append(elapsed_s)
+            peaks[name] = max(peaks.get(name, 0), peak)
     _compare_values(folder / "ours", folder / "peer")
-    for row, peak in peaks.items():
-        median_s = sorted(seconds[row])[RUNS // 2]
-        facts[row] = f"{rows / median_s:,.0f} rows/s, peak {peak / 1024:,.0f} MiB"
+    for name, peak in peaks.items():
+        median_s = sorted(seconds[name])[RUNS // 2]
+        facts[name] = f"{rows / median_s:,.0f} rows/s, peak {peak / 1024:,.0f} MiB"
 
 
 def _write_window(folder: Path, years: int) -> dict[str, tuple[str, str]]:

@@ -22,7 +22,7 @@ from pipelines.steps import evaluate, preprocess, snapshot, train
 CODE = Path(__file__).parents[2]
 MODEL = "flights"
 FIRST_DAY, DAYS, REQUESTED_DAY = dt.date(2013, 1, 1), 91, dt.date(2013, 3, 20)
-"""First published day, number of published days, and the day whose flights are the requests."""
+"""First published day, number of published days, and the day whose flights are the raw requests."""
 
 
 def main() -> None:
@@ -52,7 +52,10 @@ def _prepare_project() -> params.Sections:
 
 
 def _write_requests() -> None:
-    """Write the bodies of a day's flights: raw rows for Leeway's server, computed features for MLflow's server."""
+    """Write the bodies of the requests: raw rows of a day for Leeway's server, computed features for MLflow's server.
+
+    The features are those of as many flights at the beginning of the holdout, so they are not of the same day.
+    """
     dataset = load_dataset(MODEL)
     rows = Lake.open().read_partition(MODEL, REQUESTED_DAY)
     hidden_columns = {dataset.label, *dataset.known_later}

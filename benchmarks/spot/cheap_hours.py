@@ -29,7 +29,7 @@ SEEDS = (1, 2, 3)
 
 @dataclass(frozen=True)
 class Market:
-    """Parameters of the simulated prices: sizes of the five parts whose sum is the logarithm of a price.
+    """Parameters of the simulated prices. The logarithm of a price is the sum of a constant and of five parts.
 
     Attributes:
         daily: amplitude of the daily wave.
@@ -38,7 +38,7 @@ class Market:
         memory: share of this effect that remains after an hour.
         drift: standard deviation of the change of the level in a year.
         jumps_per_week: mean number of jumps in a week. In a jump, the price rises by 35 to 172 %; each hour, a fifth of
-            the rise is gone.
+            the rise of its logarithm is gone.
     """
 
     daily: float = 0.12

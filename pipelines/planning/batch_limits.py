@@ -90,8 +90,9 @@ def find_serving_batch(
 def list_training_changes(
     size: DecoderSize, sequence: int, batch: int, setup: TrainingSetup, available_gb: float
 ) -> list[Change]:
-    """Return what would make a training fit: each single change that is enough, and at most two combinations.
+    """Return what would make a training fit: the single changes that are enough, and at most two combinations.
 
+    Of single changes of the same fields, such as two numbers of devices, only the first that is enough is returned.
     One combination gives the same model: fewer sequences at once with more accumulation, gradient checkpointing, and
     sharing (ZeRO). The other one uses 8-bit Adam and LoRA in place of sharing, and so changes how the model is trained.
     The list is empty if the training fits, or no change is enough.
@@ -123,8 +124,9 @@ def list_training_changes(
 def list_serving_changes(
     size: DecoderSize, sequence: int, batch: int, serving: InferenceSetup, available_gb: float
 ) -> list[Change]:
-    """Return what would make an inference fit: each single change that is enough, and at most two combinations.
+    """Return what would make an inference fit: the single changes that are enough, and at most two combinations.
 
+    Of single changes of the same fields, such as two precisions, only the first that is enough is returned.
     One combination shares the model among devices, the other one makes the cache and the weights smaller. The list is
     empty if the inference fits, or no change is enough.
     """

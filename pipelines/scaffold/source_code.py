@@ -81,7 +81,8 @@ def describe_source(plan: Plan) -> dict[str, Any]:
         "opening": opening,  # the same code as the body of a function
         "returns": returns,  # the class of the source
         "imports": ", ".join(imports),
-        "variable": "" if secret_variable else f"{request.name.upper()}_SOURCE",  # variable for another address
+        # the environment variable in which a user can give another address
+        "variable": "" if secret_variable else f"{request.name.upper()}_SOURCE",
     }
 
 

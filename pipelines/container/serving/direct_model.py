@@ -48,7 +48,7 @@ class DirectModel:
     features: Sequence[Feature]
     """The features, in the order of the model's signature."""
     metadata: Any
-    """`signature`, and `metadata`: the values that were stored with the package."""
+    """An object with two members: `signature`, and `metadata`, the values that were stored with the package."""
 
     def predict(self, rows: Any) -> Any:
         """Return the score of each row of a frame with the features."""

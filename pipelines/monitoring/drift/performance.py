@@ -82,7 +82,7 @@ class Performance(Estimate):
     """A metric of a sample of days, with its interval, and with the values of the days for `compare_metrics`."""
 
     days: DayValues | None
-    """The values of the days; None if the metric cannot be computed without one of the days. Then, rows are treated as
+    """The values of the days; None if the metric is NaN when one of the days is left out. Then, rows are treated as
     independent."""
     row_se: float
     """Standard error if all rows were independent."""

@@ -34,6 +34,7 @@ SCHEMA = pa.schema(
         ("sums", pa.list_(pa.field("element", pa.float64()))),
     ]
 )
+"""Columns of the table. `reference` and `rows` are fields of `Profile`; `Column` explains the others from `kind` on."""
 
 
 class Profiles:

@@ -73,7 +73,8 @@ def _find_difference(duckdb_result: ExpectationResult, gx_result: ExpectationRes
     if duckdb_result.error and gx_result.error:
         return ""
     for name in COUNTS:
-        # A missing count means 0: Great Expectations leaves it out, for example if a column has no distinct values.
+        # A count that a result lacks is 0: Great Expectations leaves it out, for example if a column has no distinct
+        # values.
         if (duckdb_result.result.get(name) or 0) != (gx_result.result.get(name) or 0):
             return name
     if not _is_equal(duckdb_result.result.get("observed_value"), gx_result.result.get("observed_value"), tolerance):

@@ -160,7 +160,9 @@ def _list_folders(request: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def check_shape(request: Mapping[str, Any], shape: Shape) -> None:
-    """Check a request by the types, patterns and limits of botocore's service description; boto3 checks only types.
+    """Check a request by the types, patterns and limits of botocore's service description.
+
+    boto3 checks types, required members and smallest values, but neither patterns nor largest sizes.
 
     Args:
         request: the complete request.

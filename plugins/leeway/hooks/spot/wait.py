@@ -49,8 +49,8 @@ class StartWait(AwsWait):
         duration_s: expected time of the run, seconds.
         latest_start: latest start, ISO format, UTC.
         criterion: what has to be low: the price, or the risk of an interruption.
-        quantile: quantile of the prices of past runs, from the same hour of the week, that predicts the price of a
-            later start; above 0 and below 1.
+        quantile: which quantile of prices in EC2's history predicts the price of a later start, above 0 and below 1.
+            Each of these prices is the mean over as many hours as the run takes, from the same hour of the week on.
         check_interval_s: seconds between two requests for the prices.
     """
 
