@@ -207,8 +207,9 @@ def _explain_incomplete_window(
     if not days_without_profile:
         return None
     first_profiled_day = min([*profiled_days, *incomplete_days], default=spec.partition)
-    scored_days = table.find_profiled_days(window[0], spec.partition, spec.model).difference(incomplete_days)
-    missing_days = [day for day in days_without_profile if day >= first_profiled_day and day not in scored_days]
+    # Days of which any version has a profile, without those whose profile by this version lacks rows.
+    days_of_any_version = table.find_profiled_days(window[0], spec.partition, spec.model).difference(incomplete_days)
+    missing_days = [day for day in days_without_profile if day >= first_profiled_day and day not in days_of_any_version]
     if missing_days:
         rest_text = f" and {len(missing_days) - 1} more days" if len(missing_days) > 1 else ""
         reason = f"no profile by version {version} of {missing_days[0]}{rest_text}"

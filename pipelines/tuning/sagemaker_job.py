@@ -36,7 +36,7 @@ def build_tuning_config(plan: PlanSpec, hyperparameters: Mapping[str, Any], tria
     Args:
         plan: the plan.
         hyperparameters: values that all trials have; `num_round` among them is the largest resource of Hyperband.
-        trials: number of trials; ignored for a grid, because all its points are tried.
+        trials: number of trials. All points of a grid are tried: for it, the number only limits the parallel trials.
         seed: seed with which the hyperparameters of the trials are chosen.
 
     Raises:

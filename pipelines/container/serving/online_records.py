@@ -38,7 +38,7 @@ class OnlineRecords:
         timeout_s: longest time to connect, and to wait for each answer, seconds.
         attempts: largest number of times that a request is sent if the store does not answer. With 1, a request
             takes half the CPU time, because `StoreConnection` sends it.
-        connections: largest number of connections.
+        connections: largest number of connections that stay open.
     """
 
     def __init__(self, timeout_s: float, attempts: int, connections: int) -> None:

@@ -1,8 +1,9 @@
 """Write lost manifest lists and manifests again, from other manifests and the data files.
 
 A file is written only if it agrees with what is known about the lost file. A manifest list must give the totals of the
-snapshot's summary. A manifest must have the recorded length, and list a file with the commit's digest; if this digest
-is not known, the file must have the digest in its own name and the recorded number of rows.
+snapshot's summary. A manifest must have the recorded length, and list a file whose content has the commit's digest; if
+this digest is not known, the content must have the digest that is part of the file's name, and the recorded number of
+rows.
 """
 
 from __future__ import annotations
@@ -92,8 +93,8 @@ def rebuild_manifest(files: TableFiles, finding: Finding) -> Finding | None:
     """Write a lost manifest again, at its location. Only a manifest that lists one added data file can be restored.
 
     The data file is the one in the commit's partition that has the commit's digest. If the digest is not known, because
-    the commit's snapshot has expired, it is the only unlisted file with the right number of rows and the digest in its
-    own name.
+    the commit's snapshot has expired, it is the only unlisted file with the right number of rows whose content has the
+    digest that is part of the file's name.
 
     Returns:
         The finding; None if the content of the manifest is not certain.

@@ -100,7 +100,7 @@ class Option:
 
 @dataclass(frozen=True)
 class Exclusion:
-    """An instance type that was left out, or left out on spot (kind "on demand"), and why."""
+    """An instance type that was left out, and why. Kind "on demand": it was left out on spot only."""
 
     instance_type: str
     region: str

@@ -24,8 +24,8 @@ from pipelines.tuning.trials.progress import raise_missing_objective
 from pipelines.tuning.warm_start import BEST_FILE, PARAMETER_PREFIX, TRIALS_FILE
 
 STOPPED = "stopped"
-"""State of a trial that a limit, such as the budget of a SageMaker tuning, or a person stopped. On this machine, limits
-stop no trial."""
+"""State of a trial that a limit, such as the budget of a SageMaker tuning, or a person stopped. On this machine, no
+trial gets it: a trial that runs longer than `max_trial_s` fails."""
 DEFAULT_METRIC = "loss"
 """Name of the objective of a script that does not name it in folds.json."""
 

@@ -95,7 +95,7 @@ class TuningTask(ScriptTask):
         return {**fixed_values, **own_values, "folds": plan.folds, "fold_days": plan.fold_days}
 
     def check_request(self, bucket: str, draft: Mapping[str, Any]) -> None:
-        """Check the request before anything is uploaded; see `ScriptTask.check_request`."""
+        """Check the request before anything is uploaded: `draft` has placeholders for the addresses of the inputs."""
         template = self._build_template(self.build_request(bucket, draft), self._build_machine(), self._list_parents())
         try:
             request = template.build_request()

@@ -70,7 +70,7 @@ class Trial:
 
 
 def list_trials(client: Any, tuning_jobs: Sequence[Mapping[str, Any]], log: Logger) -> list[Trial]:
-    """Return the trials of tuning jobs, in the order of their names.
+    """Return the trials of tuning jobs: job by job, and those of a job in the order of their names.
 
     Args:
         client: boto3 client of SageMaker.
