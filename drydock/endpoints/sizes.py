@@ -11,7 +11,10 @@ from drydock.jobs.rules import refuse
 
 @dataclass(frozen=True)
 class VariantSize:
-    """The size of a variant: its weight, its number of instances, and its ServerlessConfig."""
+    """The size of a variant: its weight, its number of instances, and its ServerlessConfig.
+
+    For a serverless variant, `count` is ProvisionedConcurrency, as in `Variant`.
+    """
 
     weight: float
     count: int
@@ -33,7 +36,7 @@ def set_sizes(variants: Sequence[Variant], sizes: Mapping[str, VariantSize]) -> 
 def retain_properties(config: ServedConfig, next_config: ServedConfig, excluded_properties: Collection[str]) -> None:
     """Copy sizes and data capture from the present configuration to the next one. Variants are matched by name.
 
-    A serverless variant of the next configuration keeps its own number of instances.
+    A serverless variant of the next configuration keeps its own ProvisionedConcurrency.
 
     Args:
         config: The configuration that the endpoint serves.

@@ -105,9 +105,10 @@ def write_request(frames: Iterable[pd.DataFrame], features: Sequence[str], folde
 
 
 class Response:
-    """The scores in a job's output. An object of this class is called like a model: with rows, for their scores.
+    """The scores in a job's output. An object of this class takes the place of a model: it is a function of rows.
 
-    Each call gets the next rows. Together, the rows must be those of the request, in the same order.
+    Each call takes the next rows, and returns their scores. Together, the rows must be those of the request, in its
+    order.
 
     Args:
         folder: folder of the job's output.

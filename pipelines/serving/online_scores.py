@@ -85,7 +85,8 @@ class OnlineRows:
         self._schema = build_feature_schema(dataset, lake.read_schema(dataset.table))
         self._input_fields = [field for field in self._schema if field.name != dataset.label]
         self._input_names = [field.name for field in self._input_fields]
-        # Checks captured rows that have features, not raw rows: the types of their key and features.
+        # This `RawRows` checks no raw rows. It checks captured rows that already have features: the types of their key
+        # and of their features.
         self._feature_row_checker = RawRows(pa.schema(self._input_fields), dataset.key, (), self._input_names)
         self._partition_values: Mapping[str, Any] = {"date": get_date(partition)}
         if isinstance(partition, Hour):

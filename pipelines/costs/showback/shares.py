@@ -31,8 +31,8 @@ def sum_shares(rows: Sequence[Row]) -> dict[str, Any]:
             costs["idle_usd"] += (1 - use) * row["cost_usd"]
             costs["known_usd"] += row["cost_usd"]
     total = sum(row["cost_usd"] for row in rows)
-    priced_rows = [row for row in rows if row.get("reserved_usd") is not None]
-    reserved_usd = sum(row["reserved_usd"] for row in priced_rows) if priced_rows else None
+    rows_with_reserved = [row for row in rows if row.get("reserved_usd") is not None]
+    reserved_usd = sum(row["reserved_usd"] for row in rows_with_reserved) if rows_with_reserved else None
     return {
         "cost_usd": total,
         **costs,
@@ -40,7 +40,7 @@ def sum_shares(rows: Sequence[Row]) -> dict[str, Any]:
         "spot": _divide(costs["spot_usd"], total),
         "on_demand": _divide(costs["on_demand_jobs_usd"], total),
         "endpoints": _divide(costs["endpoints_usd"], total),
-        "reserved": _divide(reserved_usd or 0.0, sum(row["cost_usd"] for row in priced_rows)),
+        "reserved": _divide(reserved_usd or 0.0, sum(row["cost_usd"] for row in rows_with_reserved)),
         "idle": _divide(costs["idle_usd"], costs["known_usd"]),
     }
 

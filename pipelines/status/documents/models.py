@@ -99,7 +99,7 @@ class ModelSummary(JsonObject):
     last_training: LastTraining | None
     """The last training; null if there was none."""
     endpoints: dict[str, str]
-    """Endpoint to the version that it serves."""
+    """Maps each endpoint to the version that it serves."""
     month_usd: float
     """Cost of the model's ended jobs and metered endpoints in the current month, USD."""
     project: str

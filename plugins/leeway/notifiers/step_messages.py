@@ -114,7 +114,8 @@ def _build_deployment_message(result: Result) -> Message | None:
 
 
 def _build_shadow_message(result: Result) -> Message | None:
-    if result["outcome"] != "undecided":  # the failure of the task and the deployment have messages of their own
+    # If the shadow failed, its task failed, which has a message. If it passed, the deployment that follows has one.
+    if result["outcome"] != "undecided":
         return None
     facts = {**_build_model_facts(result), "endpoint": result["endpoint"], "compared": f"{result['requests']} requests"}
     title = f"{result['model_name']} version {result['version']} was a shadow, but its requests decide nothing"

@@ -24,9 +24,9 @@ class DriftSensor(StepOperator, BaseSensorOperator):
     """Wait for the profiles of a window, and decide whether the data that the champion scored have drifted. Idempotent.
 
     The asset gets an event in two cases. First, there is drift for which `retrain_on` (params.yaml, section drift)
-    requests a training. Second, the last training is at least `max_age_days` old (params.yaml, section guard, key
-    policy), or at least as old as the number of days on which it trained. DAGs that are scheduled on the asset retrain.
-    The event's extra has `as_of`, `reason` and `drifted_columns`.
+    requests a training. Second, `max_age_days` (params.yaml, section guard, key policy) is set, and the last training
+    is at least this number of days old. If that training used data of fewer days, this smaller number is the limit.
+    DAGs that are scheduled on the asset retrain. The event's extra has `as_of`, `reason` and `drifted_columns`.
 
     In all other cases the task is skipped, and the log has the reason. One such case is the decision `undecided`: there
     is no champion, or there are too few data. In a backfill the task is always skipped, unless `retrain_in_backfill`

@@ -40,7 +40,8 @@ class StepOperator(ResultOutputMixin, BaseOperator):
     fields: ClassVar[Sequence[str]] = ()
     """Attributes that are fields of the spec, under their own names."""
     source_conn_id: str | None = None
-    """Connection of the source, for steps that read a source; its credentials are not in the UI or the log."""
+    """Connection of the source that the step reads, or of AWS if the step only calls AWS; None without one. Its
+    credentials are not in the UI or the log."""
     template_fields: Sequence[str] = ("python", "env", "actor_variables")
     ui_color = "#dcebf7"
 
@@ -65,7 +66,7 @@ class StepOperator(ResultOutputMixin, BaseOperator):
         return self.run_step(self.step, self.build_spec())
 
     def run_step(self, step: str, spec: Mapping[str, Any]) -> dict[str, Any]:
-        """Run a step with the operator's variables and the source's credentials, and return its Result."""
+        """Run a step with the operator's variables and the credentials of `source_conn_id`, and return its Result."""
         secrets = build_source_environment(self.source_conn_id) if self.source_conn_id else {}
         self._hook = StepHook(self.log, self.python, {**self.actor_variables, **(self.env or {}), **secrets})
         return self._hook.run(step, spec)

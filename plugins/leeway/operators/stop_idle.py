@@ -21,7 +21,7 @@ class StopIdleOperator(StepOperator):
 
     Returns:
         `StopIdleResult`: idle (only listed), exempt, unknown (CloudWatch does not say whether they were called),
-        used_again (called or changed after the check), stopped (deleted).
+        used_again (at a second check, they had been called or changed, or CloudWatch did not say), stopped (deleted).
     """
 
     step = "stop_idle"

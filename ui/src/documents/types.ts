@@ -102,7 +102,7 @@ export interface ModelSummary {
    */
   last_training: LastTraining | null;
   /**
-   * Endpoint to the version that it serves.
+   * Maps each endpoint to the version that it serves.
    */
   endpoints: {
     [k: string]: string;

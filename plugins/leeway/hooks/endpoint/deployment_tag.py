@@ -88,8 +88,9 @@ def record_failure(
         endpoint: SageMaker's description of the endpoint.
         name: name of the deployment.
         max_tries: Airflow's `max_tries` of the task.
-        error: the task's error. An AirflowFailException is stored in the tag: if the task runs again because its worker
-            was killed before Airflow stored the failure, it reports the failure and deploys nothing.
+        error: the task's error. Only an AirflowFailException is recorded in the tag, as a failure without its text: if
+            the task runs again because its worker was killed before Airflow stored the failure, the task reports the
+            failure and deploys nothing.
     """
     if isinstance(error, AirflowFailException):
         client.set_tags(endpoint, {DEPLOYMENT_TAG: build_failure(name, max_tries)})

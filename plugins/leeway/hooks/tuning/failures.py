@@ -63,7 +63,10 @@ def _explain_undefined_objective(text: str) -> str:
 def _make_error_of_failed_job(
     job: Mapping[str, Any], name: str, trials: Sequence[Trial], undefined_objective: str
 ) -> AirflowException:
-    """Return the error with the reason of the first failed trial. A retry can help unless the script caused it."""
+    """Return the error with the reason of the first failed trial.
+
+    A retry can help unless the script, its input or the request is wrong.
+    """
     failed_trial = next((trial for trial in trials if get_job_status(trial.job) == "Failed"), None)
     reason = " ".join(str(job.get("FailureReason", "no reason is given")).split())
     if failed_trial is None and undefined_objective:
