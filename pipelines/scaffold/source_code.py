@@ -81,8 +81,7 @@ def describe_source(plan: Plan) -> dict[str, Any]:
         "opening": opening,  # the same code as the body of a function
         "returns": returns,  # the class of the source
         "imports": ", ".join(imports),
-        # the environment variable in which a user can give another address
-        "variable": "" if secret_variable else f"{request.name.upper()}_SOURCE",
+        "variable": "" if secret_variable else f"{request.name.upper()}_SOURCE",  # of a user's own address
     }
 
 

@@ -1,4 +1,4 @@
-"""Record a SageMaker tuning job that has ended: return the record of its winner, and create the job's MLflow run.
+"""Record a SageMaker tuning job that has ended: return its record with the winner, and create the job's MLflow run.
 
 This run is the parent of the runs of the trials. It gets the same report, with charts, that the step `tune` logs.
 

@@ -44,7 +44,7 @@ class CheckpointsRequest:
 
 
 def calculate_checkpoints(request: CheckpointsRequest) -> Report:
-    """Calculate how often to save a checkpoint: Young's and Daly's optimum, and the overhead every 15 and 30 minutes.
+    """Calculate how often to save a checkpoint (Young, Daly), and the overhead of saving every 15 and 30 minutes.
 
     Example: python -m pipelines calculate checkpoints --save-s 60 --interruptions-per-h 0.05 --instances 4
     """

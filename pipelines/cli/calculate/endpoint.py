@@ -45,9 +45,7 @@ class EndpointRequest:
     workers: Annotated[int, typer.Option(help="Requests that an instance answers at the same time.")] = 1
     varying: Annotated[
         bool,
-        typer.Option(
-            "--varying", help="The times of requests are exponentially distributed; by default, nearly equal."
-        ),
+        typer.Option("--varying", help="The service times of requests are exponential; by default, nearly equal."),
     ] = False
     most_use: Annotated[float, typer.Option(help="Largest utilization: share of the workers that are busy.")] = 0.8
     fixed_s: Annotated[

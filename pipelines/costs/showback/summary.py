@@ -129,7 +129,7 @@ def describe_anomaly(project: str, day: JudgedDay) -> str:
 def build_showback_table(showback: Showback) -> Table:
     """Build the table of the groups and their total."""
     reserved = "part that the stated commitments cover" if showback.commitment_use else NO_COMMITMENT
-    idle = "unused GPUs, or vCPUs where there are none, as a share of the costs whose utilization is known"
+    idle = "the cost of unused GPUs, or of vCPUs where there are none, as a share of the costs with a known utilization"
     caption = f"reserved: {reserved}; idle: {idle}."
     table = Table(title="Who pays", caption=caption, caption_justify="left")
     for name in showback.keys:

@@ -147,6 +147,7 @@ def _translate_errors() -> Iterator[None]:
             raise StorageError("Spark found no space on the disk.", "Free some space and run it again.") from None
         if isinstance(error, (Py4JNetworkError, ConnectionError)) or "OutOfMemoryError" in text:
             raise ServiceError(
-                f"Spark's JVM has ended: {text[:300]}.", "Give it more memory: SPARK_DRIVER_MEMORY=4g."
+                f"Spark's JVM has ended, or has no memory left: {text[:300]}.",
+                "Give it more memory: SPARK_DRIVER_MEMORY=4g.",
             ) from None
         raise DataError(f"Spark failed: {text[:600]}", "Try engine duckdb: its error may say more.") from None

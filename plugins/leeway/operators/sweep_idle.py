@@ -30,7 +30,7 @@ class IdleSweepOperator(StepOperator):
 
     Returns:
         `SweepIdleResult`: idle (only listed), exempt, unknown (a metric of the use is missing),
-        used_again (used after the check), stopped, usd_month, stopped_usd_month.
+        used_again (used or changed at a second check, or not known), stopped, usd_month, stopped_usd_month.
     """
 
     step = "sweep_idle"
