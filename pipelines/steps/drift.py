@@ -45,7 +45,7 @@ class DriftSpec(Spec):
     window_days: Annotated[int, Field(ge=1, le=366)] = 7
     """Length of a window, days."""
     history_days: Annotated[int, Field(ge=1, le=366)] = 60
-    """Number of windows to compare, one for each day, including the last: alarms depend on earlier windows, and the page shows them."""
+    """Number of windows to compare, one for each day, including the last. Alarms depend on earlier windows."""
     label_delay_days: Annotated[int, Field(ge=0, le=366)] = 1
     """Days until the labels of a day are known. Labels of that many newest days are not used, even if they exist."""
     policy: Policy = Policy()
