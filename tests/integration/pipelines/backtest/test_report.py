@@ -155,7 +155,7 @@ def test_a_loop_is_measured_by_the_scores_of_its_champions(model: str, commands:
 
 def test_refuses_days_in_which_no_month_can_be_scored(model: str) -> None:
     register_version(f"{model}-late", "2013-03-02")
-    with pytest.raises(DataError, match=r"no day in a month that begins on 2013-03-02 or later"):
+    with pytest.raises(DataError, match=r"in a month that begins on 2013-03-02 or later"):
         study.run_backtest(f"{model}-late", load_dataset("flights"), None, None, 1, 0.02)
     register_version(f"{model}-no", "2013-02-01", passes=False)
     with pytest.raises(DataError, match="that passed the gate"):
