@@ -73,7 +73,7 @@ class RawRows:
 
     def _check_names(self, row: Collection[str], number: int) -> None:
         if missing_names := [name for name in self.required if name not in row]:
-            raise BadRequest(f"row {number} lacks the columns {', '.join(missing_names)}; send missing values as null")
+            raise BadRequest(f"row {number} lacks the columns {', '.join(missing_names)}: send missing values as null")
         if unknown_names := [name for name in row if name not in self._rules]:
             known_later = [name for name in unknown_names if name in self._known_later]
             problem = "columns that are not known before the prediction" if known_later else "unknown columns"
