@@ -32,7 +32,8 @@ REPORTS_SIGTERM = """
 import signal, sys, time
 signal.signal(signal.SIGTERM, lambda *_: (print("stopping"), sys.exit(7)))
 print("ready", flush=True)
-time.sleep(600)
+for _ in range(6_000):  # one long sleep would not end if the signal came just before it
+    time.sleep(0.1)
 """
 FILL_MEMORY = "blocks = [bytearray(1 << 20) for _ in range(4096)]; print(len(blocks))"
 # Works like a server: starts a host with a daemon, prints that, and is killed.
