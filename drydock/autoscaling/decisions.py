@@ -78,8 +78,8 @@ def _find_adjustment(steps: Sequence[Mapping[str, Any]], breach: float) -> int |
     the upper one. A breach of 0 is in a step that begins or ends at the threshold.
     """
     for step in steps:
-        low = step.get("MetricIntervalLowerBound", -math.inf)
-        high = step.get("MetricIntervalUpperBound", math.inf)
+        low, high = step.get("MetricIntervalLowerBound"), step.get("MetricIntervalUpperBound")
+        low, high = -math.inf if low is None else low, math.inf if high is None else high
         if (breach >= 0 and low <= breach < high) or (breach <= 0 and low < breach <= high):
             return int(step["ScalingAdjustment"])
     return None

@@ -38,7 +38,7 @@ class NotebookItem:
         created_at: CreationTime.
         changed_at: When the last action began.
         used_at: When it was last started or used. A request to /drydock/use simulates a use.
-        last_action: The last action: start, stop or delete.
+        last_request: The last action: start, stop or delete.
         tags: The tags. AddTags and DeleteTags change them.
     """
 
@@ -49,13 +49,13 @@ class NotebookItem:
     created_at: datetime
     changed_at: datetime
     used_at: datetime
-    last_action: str = "start"
+    last_request: str = "start"
     tags: list[dict[str, str]] = field(default_factory=list)
 
     @property
     def status(self) -> str:
         """The state now."""
-        state_during, state_after = _STATES[self.kind][self.last_action]
+        state_during, state_after = _STATES[self.kind][self.last_request]
         return state_after if datetime.now(UTC) - self.changed_at >= DELAY else state_during
 
     @property
@@ -65,7 +65,7 @@ class NotebookItem:
 
     def change(self, action: str) -> None:
         """Begin an action: start, stop (of a notebook instance only) or delete."""
-        self.last_action, self.changed_at = action, datetime.now(UTC)
+        self.last_request, self.changed_at = action, datetime.now(UTC)
         if action == "start":
             self.used_at = self.changed_at
 

@@ -121,7 +121,7 @@ class NotebooksBackend(TuningBackend):
             ResourceNotFound: The app does not exist, was deleted or is being deleted. A retry cannot help.
         """
         app = self.find_app(request)
-        if app.last_action == "delete":
+        if app.last_request == "delete":
             raise ResourceNotFound(f"App [{app.name}] does not exist.")
         self._notebooks.change(self._owner, app, "delete")
 

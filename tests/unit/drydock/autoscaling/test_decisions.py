@@ -62,6 +62,7 @@ STEPS_DOWN = [
         ({"StepAdjustments": STEPS_DOWN}, 5, -10, 2),
         ({"StepAdjustments": STEPS_DOWN}, 5, -9, 4),
         ({"StepAdjustments": STEPS_DOWN}, 5, 1, 5),
+        ({"StepAdjustments": [{"MetricIntervalLowerBound": None, "ScalingAdjustment": 1}]}, 2, 5, 3),
         ({}, 2, 5, 2),
     ],
 )
