@@ -28,7 +28,7 @@ class IngestionRowSource(DatasetRowSource):
         datasets: the datasets whose staging partitions may be restored.
     """
 
-    name = "the source"
+    name = "the source"  # where the rows come from, for log lines and reports
 
     def __init__(self, datasets: Sequence[Dataset]) -> None:
         super().__init__({dataset.staging: dataset for dataset in datasets})

@@ -22,6 +22,7 @@ def build_decision(request: Request, history: History, policy: Policy) -> Event 
     }
     hold_back = combine_hold_backs(request, history, policy)
     if hold_back is None:
+        # If the run was cleared in Airflow, its training can start and end again: the key tells these events apart.
         key = str(history.count_ends(request.run))
         return Event.create(Kind.STARTED, request.model, request.run, key=key, **fields)
     alert = _needs_alert(hold_back, request, history)

@@ -24,6 +24,7 @@ PROGRAM_FILE = "transform.py"
 OPTIONS_FILE = "transform.json"
 """Name of the JSON file with the program's options, in the same folder."""
 DEFAULT_TYPE = "application/json"
+"""Content type of requests, and of the wanted responses, if CreateTransformJob names none."""
 EXIT_BAD_INPUT = 4
 """Exit code if a record is too large for a request. After an error of the model's code the exit code is 1."""
 

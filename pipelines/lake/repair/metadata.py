@@ -169,13 +169,13 @@ def _require_commit_count(base: Table, operations: Sequence[Operation], commit_c
     A commit that replaces rows makes two snapshots: one that deletes, and one that appends. A commit that expires
     snapshots makes none.
     """
-    commit_operations = [
-        operation
+    # A deletion and the snapshot after it may be one commit, unless that snapshot is a deletion, too.
+    min_commit_count = sum(
+        operation != Operation.DELETE or next_operation in (None, Operation.DELETE)
         for operation, next_operation in zip_longest(operations, operations[1:])
-        if operation != Operation.DELETE or next_operation in (None, Operation.DELETE)
-    ]
+    )
     may_expire = _has_expired(base) or len(base.snapshots()) > MAX_SNAPSHOTS
-    if not len(commit_operations) <= commit_count <= len(operations) + may_expire:
+    if not min_commit_count <= commit_count <= len(operations) + may_expire:
         raise _UncertainError(f"{commit_count} commits are lost, but they left {len(operations)} snapshots")
 
 

@@ -55,18 +55,16 @@ class NullDistribution:
         )
         # If no eigenvalue is negative, the degrees of freedom are at most as many as the eigenvalues. An estimated
         # eigenvalue may be negative, so the degrees of freedom are limited to this number.
-        degrees_of_freedom = np.minimum(
+        numerator_degrees = np.minimum(
             trace_of_square**3 / np.maximum(trace_of_cube, 1e-9) ** 2, np.maximum((self.share > 0).sum(axis=-1) - 1, 1)
         )
-        value = np.maximum(
-            (statistic - trace) * np.sqrt(degrees_of_freedom / trace_of_square) + degrees_of_freedom, 0.0
-        )
+        value = np.maximum((statistic - trace) * np.sqrt(numerator_degrees / trace_of_square) + numerator_degrees, 0.0)
         if self.degrees_of_freedom:
             p_value = special.fdtrc(
-                degrees_of_freedom, degrees_of_freedom * self.degrees_of_freedom, value / degrees_of_freedom
+                numerator_degrees, numerator_degrees * self.degrees_of_freedom, value / numerator_degrees
             )
         else:
-            p_value = special.chdtrc(degrees_of_freedom, value)
+            p_value = special.chdtrc(numerator_degrees, value)
         return np.asarray(np.where(is_positive, p_value, 1.0))
 
     def compute_ks_p_value(self, distance: float, rows: float) -> float:
@@ -98,7 +96,8 @@ class Sample:
     """Rows in each bin, shape (..., bins)."""
     products_within_days: Array
     """Sums of squares and products of the deviations of days from their weekday's mean, with lagged products, shape
-    (..., bins, bins). A deviation is in rows, divided by the mean rows of a day."""
+    (..., bins, bins): how much days differ, not the rows within a day. A deviation is in rows, divided by the mean rows
+    of a day."""
     independent_factor: Array
     """If rows were independent, `products_within_days`, divided as in `_scale_by_share`, would be this number times the
     projection of `_compute_projection`. Shape (...)."""
@@ -132,7 +131,10 @@ class Sample:
 
 
 def estimate_null_distribution(reference: Sample, window: Sample) -> NullDistribution:
-    """Estimate the null distribution of the distance of two samples. It is never narrower than for independent rows."""
+    """Estimate the null distribution of the distance of two samples.
+
+    The trace of the design effects, which is the mean of the chi-square, is never smaller than for independent rows.
+    """
     share = distances.compute_shares(reference.total + window.total)
     effects_if_independent = _compute_projection(share)
     degrees_of_freedom = reference.degrees_of_freedom + window.degrees_of_freedom

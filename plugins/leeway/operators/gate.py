@@ -73,7 +73,7 @@ class GateOperator(StepOperator, SkipMixin):
         if verdict["passed"] or verdict["needs_approval"]:
             return verdict
         self.log.warning("not promoted: %s", ". ".join([verdict["reason"], *verdict["next_steps"]]))
-        # The verdict is pushed here, because `skip` raises an error, and the value is then not returned.
+        # If there are tasks to skip, `skip` raises an error, and the verdict is not returned. So it is pushed here.
         context["ti"].xcom_push("return_value", verdict)
         # A teardown that uses this verdict is downstream too, and must run.
         downstream_tasks = context["task"].get_direct_relatives(upstream=False)

@@ -23,7 +23,7 @@ class IngestOperator(StepOperator):
         dataset: dataset to ingest (templated).
         partition: day, hour (YYYY-MM-DDTHH) or month (YYYY-MM) to stage (templated); by default the run's partition
             key, or the day of its logical date. If partitions are hours or months, use `HOUR` or `MONTH` of this
-            module: a manual run has no partition key, but a logical date.
+            module: a manual run has no partition key, so the default would be a day.
         folder: folder of the source's files (templated); by default the source's default folder.
         source_conn_id: Airflow connection of the source; the step gets its credentials as environment variables
             (docs/how-to/ingestion.md).

@@ -20,8 +20,8 @@ Point = tuple[str, ...]
 def find_next_grid(space: CheckedSpace, tried_points: Collection[Point]) -> dict[str, list[Any]]:
     """Return a grid of points that were not tried.
 
-    At first, the grid has only the first such point. Then each hyperparameter, from the last to the first, gets all
-    values with which no point of the grid was tried.
+    At first, the grid has only the first such point. Then each hyperparameter, from the last to the first, gets
+    every value that adds no tried point to the grid.
 
     Args:
         space: the space of the whole grid.
