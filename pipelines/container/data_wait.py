@@ -11,7 +11,8 @@ import time
 from collections.abc import Mapping
 
 METRIC = "data_wait_share"
-"""Name of the metric in the record, in the job's log and in the ledger of costs. In MLflow, `training_` precedes it."""
+"""Name of the metric in the record that `Tracker` writes, in the job's log and in the ledger of costs. In MLflow,
+`training_` precedes it."""
 
 
 class DataWait:

@@ -95,7 +95,7 @@ def find_budgets(models: Iterable[str]) -> dict[str, float | None]:
         try:
             project = find_paying_project(project="", model=model)
             budget = params.load_section(settings().project, "budget", model).get("month_usd")
-        except LeewayError:  # the document of this model in `status` reports the error
+        except LeewayError:  # Leeway's page names the models that cannot be read, with the error
             continue
         known_budgets = [value for value in (budget, budgets.get(project)) if value is not None]
         budgets[project] = min(known_budgets, default=None)

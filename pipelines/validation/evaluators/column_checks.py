@@ -121,21 +121,21 @@ def _make_own_query_check(
     )
 
 
-def _compute_standard_deviation(rows: Rows, value: str) -> float | None:
+def _compute_standard_deviation(rows: Rows, value_sql: str) -> float | None:
     try:
-        deviation: float | None = rows.query(f"stddev_samp({value})")[0][0]
+        deviation: float | None = rows.query(f"stddev_samp({value_sql})")[0][0]
     except duckdb.OutOfRangeException:  # an infinite value, for which pandas computes NaN
         return None
     return deviation
 
 
-def _compute_median(rows: Rows, value: str) -> float | None:
+def _compute_median(rows: Rows, value_sql: str) -> float | None:
     """Compute the median by a sort, which DuckDB can do on disk. DuckDB's own median holds all values in memory."""
-    count = rows.query(f"count({value})")[0][0]
+    count = rows.query(f"count({value_sql})")[0][0]
     if not count:
         return None
     tail = f"ORDER BY v LIMIT {2 - count % 2} OFFSET {(count - 1) // 2}"
-    middle_rows = rows.query(f"{value} AS v", where=f"{value} IS NOT NULL", tail=tail)
+    middle_rows = rows.query(f"{value_sql} AS v", where=f"{value_sql} IS NOT NULL", tail=tail)
     low, high = float(middle_rows[0][0]), float(middle_rows[-1][0])
     return low if low == high else low + (high - low) / 2
 
@@ -157,15 +157,17 @@ def _make_set_check(
     """
     if not is_comparable(rows, args.column, args.value_set):
         return None
-    literals, value = list_literals(args.value_set), rows.build_value_sql(args.column)
+    literals, value_sql = list_literals(args.value_set), rows.build_value_sql(args.column)
 
     def compute_result(rows: Rows, _: Sequence[Any]) -> CheckResult:
         result: dict[str, Any] = {"observed_value": None}
         if forbids_others:
-            count, examples = _list_distinct(rows, value, f"{value} NOT IN ({literals})")
+            count, examples = _list_distinct(rows, value_sql, f"{value_sql} NOT IN ({literals})")
             result |= {"unexpected_count": count, "partial_unexpected_list": examples}
         if requires_all:
-            present_values = {row[0] for row in rows.query(f"DISTINCT {value}", where=f"{value} IN ({literals})")}
+            present_values = {
+                row[0] for row in rows.query(f"DISTINCT {value_sql}", where=f"{value_sql} IN ({literals})")
+            }
             missing_values = sorted(set(args.value_set) - present_values, key=str)
             result |= {"missing_count": len(missing_values), "partial_missing_list": missing_values[:MAX_DISTINCT]}
         return not (result.get("unexpected_count") or result.get("missing_count")), result
@@ -173,10 +175,10 @@ def _make_set_check(
     return TableCheck(aggregates=[], compute_result=compute_result)
 
 
-def _list_distinct(rows: Rows, value: str, where: str) -> tuple[int, list[Any]]:
+def _list_distinct(rows: Rows, value_sql: str, where: str) -> tuple[int, list[Any]]:
     """Return the number of distinct values that meet the condition, and the `MAX_DISTINCT` smallest of them."""
-    count = int(rows.query(f"count(DISTINCT {value})", where=where)[0][0])
+    count = int(rows.query(f"count(DISTINCT {value_sql})", where=where)[0][0])
     smallest_values = (
-        rows.query(f"DISTINCT {value} AS v", where=where, tail=f"ORDER BY v LIMIT {MAX_DISTINCT}") if count else []
+        rows.query(f"DISTINCT {value_sql} AS v", where=where, tail=f"ORDER BY v LIMIT {MAX_DISTINCT}") if count else []
     )
     return count, [to_json_value(row[0]) for row in smallest_values]

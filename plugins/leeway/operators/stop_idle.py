@@ -31,4 +31,5 @@ class StopIdleOperator(StepOperator):
         self, *, hours: int | str = 24, delete: bool | str = False, aws_conn_id: str | None = None, **kwargs: Any
     ) -> None:
         super().__init__(**kwargs)
+        # The step only calls AWS, so StepOperator's source connection is that of AWS.
         self.hours, self.delete, self.source_conn_id = hours, delete, aws_conn_id
