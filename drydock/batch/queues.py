@@ -1,4 +1,4 @@
-"""Everything that AWS Batch stores in one server, with the lock that protects it."""
+"""Everything that drydock's AWS Batch stores, for all accounts and regions, with the lock that protects it."""
 
 import threading
 import time

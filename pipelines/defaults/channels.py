@@ -49,7 +49,7 @@ def read_description(folder: Path) -> dict[str, Any]:
     """Return `dataset`, `task`, `features` and `label` of a channel, and `parts` if it is divided.
 
     `parts` describes the rows of all parts together: `rows` is their number, `sha256` the digest of the file that was
-    divided. `categories` and `classes` are for the model's schema.
+    divided; `categories` and `classes` list the values in these rows, for the model's schema.
 
     Raises:
         InvalidInput: the file does not exist, is damaged, or has no description.

@@ -36,6 +36,6 @@ class Policy(Parameters):
     """Number of hours after which a training without a recorded end is treated as dead. Choose more than an approval
     may take."""
     quality_days: Days | None = None
-    """Number of days before `as_of` whose validations must have passed. Empty: the days that the drift step compares
+    """Number of days before `as_of` whose validations the guard examines. Empty: the days that the drift step compares
     (`window_days` in section drift of params.yaml). A number from 1 to `window_days` has the same effect as empty.
     0: validations are not examined."""

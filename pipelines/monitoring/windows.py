@@ -184,8 +184,7 @@ def _measure_window(
 def _estimate_from_scores(record: ReferenceRecord, days: ProfilesByDay, policy: Policy) -> dict[Measure, Performance]:
     """Estimate the performance without labels, from scores that are calibrated by the holdout's labels.
 
-    In a regression, the estimate is the mean of the errors that the reference's models of the errors predict. It is
-    empty if the reference has no such models.
+    In a regression, the estimate is the mean of the errors that models predict. It is empty without such models.
     """
     if record.reference.target:
         return _estimate_errors(days, policy)
@@ -204,6 +203,7 @@ def _measure_errors(profiles: Sequence[Profile], policy: Policy) -> dict[Measure
 
 
 def _estimate_errors(days: ProfilesByDay, policy: Policy) -> dict[Measure, Performance]:
+    """Compute the mean of the errors that models predicted (`losses` of a profile); empty without predictions."""
     loss_columns = [profile.losses for profile in days.values() if profile.losses and sum(profile.losses.counts)]
     if not loss_columns:
         return {}
@@ -252,7 +252,7 @@ def _build_score_and_label_columns(
 
 
 def _select_season(reference: ProfilesByDay, window: ProfilesByDay) -> ProfilesByDay:
-    """Select the reference's days near the window's weeks of a year before; all of its days if these are too few."""
+    """Select the reference's days that are about a year before the window; all of its days if these are too few."""
     is_selected = seasonal.select_same_weeks(list(reference), list(window))
     return {
         day: profile

@@ -46,7 +46,8 @@ def collect_evidence(
     champion, days_after_champion = candidate.champion, candidate.days_after_champion
     if champion:
         check_task(champion, dataset.task)
-    # A champion with a later as_of may have been trained on this holdout: a comparison with its scores would be unfair.
+    # `days_after_champion` counts from the champion's as_of to the candidate's. A champion with a later as_of may have
+    # been trained on this holdout: a comparison with its scores would be unfair.
     is_comparable = champion is not None and (days_after_champion or 0) >= 0
     score_champion = load_scorer(champion) if champion and is_comparable else None
     holdout = read_holdout(dataset, features, evaluation, score_champion)

@@ -61,7 +61,7 @@ def _remove_folder_if_unused(folder: Path) -> None:
 
 
 def _lock(folder: int, *, waits: bool = True) -> bool:
-    """Lock an open folder; return whether it is locked now. Some network file systems cannot lock a folder."""
+    """Lock an open folder; return whether this call locked it. Some network file systems cannot lock a folder."""
     try:
         fcntl.flock(folder, fcntl.LOCK_EX | (0 if waits else fcntl.LOCK_NB))
     except OSError:

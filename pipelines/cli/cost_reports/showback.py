@@ -44,7 +44,8 @@ def read_reserved_rows() -> tuple[Rows, Rows, Coverage | None]:
     If params.yaml states no commitment, nothing is added.
 
     Returns:
-        The rows of jobs, those of endpoints, and the utilization of the commitments; None if params.yaml states none.
+        The rows of jobs, those of endpoints, and what the commitments cover, with their unused part; None for the last
+        if params.yaml states no commitment.
 
     Raises:
         SpecError: section `showback` of params.yaml is not valid. A retry cannot help.
@@ -77,7 +78,7 @@ def build_showback(
         endpoint_rows: rows of endpoints to report.
         keys: grouping keys.
         all_rows: all rows of both ledgers.
-        coverage: the utilization of the stated commitments; None if none is stated.
+        coverage: what the stated commitments cover, with their unused part; None if none is stated.
         month: month, YYYY-MM, whose anomalies and utilization of commitments are reported; empty: the anomalies of the
             last four weeks, and the utilization in all months.
 

@@ -16,7 +16,7 @@ import torch
 T = TypeVar("T")
 METRIC = "data_wait_share"
 """Name of the metric in the record, in the job's log, in the ledger of costs, and among the metrics of a round.
-In MLflow, `training_` precedes the name of the share of the whole training."""
+The share of the whole training has another name in MLflow: `training_data_wait_share`."""
 MEASUREMENT_INTERVAL = 16
 """With an accelerator, one step in this number of steps is measured: a measurement waits for the accelerator."""
 _END = object()

@@ -38,6 +38,11 @@ def restore_row_file(io: FileIO, finding: Finding, file: RowFile, row_sources: S
 
 
 def _have_lost_content(paths: Sequence[Path], finding: Finding, file: RowFile) -> bool:
+    """Return whether the copies have the lost content.
+
+    `paths` are copies of the files of `finding.group`, which were written together, in the same order. The digest is
+    over all of them. If it is not known, only the copy of the lost file is compared.
+    """
     if finding.digest:
         return storage.compute_digest(PyArrowFileIO(), map(str, paths)) == finding.digest
     path = paths[finding.group.index(finding.location)]

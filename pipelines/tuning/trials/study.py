@@ -66,8 +66,8 @@ class Tuning:
     study: optuna.Study
     runs: TuningRuns
     prepare_report: Callable[[], object] = lambda: None
-    """Called in a thread when no further trial is started and the last ones run: a core may be idle then. Earlier,
-    a thread could delay the trials, and could hold a lock while a process is forked."""
+    """Called in a thread when no further trial is started and the last ones run: a core may be idle then. If it
+    were called earlier, its thread could delay the trials, and could hold a lock while a process is forked."""
     running: list[RunningTrial] = field(default_factory=list)
     """The trials that run now."""
     failures: int = 0
@@ -154,10 +154,10 @@ class Tuning:
         trial.set_user_attr("starts", attributes.get("starts", 0) + 1)
         hyperparameters = {**self.request.hyperparameters, **trial.params}
         self.runs.start_trial(number, trial.params)
-        process = start_trial(folder, self.request.script, self.request.channels, hyperparameters, self.threads)
-        if process.process:
-            relay.attach(process.process)
-        return RunningTrial(trial, process, seconds, list_rungs(self.request.plan, self.request.num_round))
+        trial_process = start_trial(folder, self.request.script, self.request.channels, hyperparameters, self.threads)
+        if trial_process.process:
+            relay.attach(trial_process.process)
+        return RunningTrial(trial, trial_process, seconds, list_rungs(self.request.plan, self.request.num_round))
 
     def _watch(self, running_trial: RunningTrial, relay: SignalRelay) -> None:
         """Read the log of a trial, judge it, and record its result if it has ended."""

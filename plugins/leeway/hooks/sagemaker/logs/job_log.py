@@ -11,7 +11,7 @@ from leeway.hooks.sagemaker.named_jobs import Kind
 from leeway.hooks.step.hook import Logger
 
 LINES_PER_CHECK = 2_000
-"""Largest number of new lines of one host that one call of `show_new_lines` shows; `LAST_LINES` come on top."""
+"""Largest number of new lines of one host that one call of `show_new_lines` shows, without the `LAST_LINES`."""
 LINE_CHARS = 2_000
 """Largest number of characters of a line that are shown."""
 PAGES_PER_CHECK = 5
@@ -86,7 +86,7 @@ class JobLog:
             self._truncated_streams.add(stream)
         elif shown_count:
             self._truncated_streams.discard(stream)
-        # If this check read no line, an earlier check omitted the last lines.
+        # The stream may be in the set although this check read no line: an earlier check omitted the last lines.
         if is_final and stream in self._truncated_streams:
             self._log_lines(stream, await self._read_last_lines(logs_client, stream))
 
