@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any
 
 REPEATS = 5
-ROWS = int(os.environ.get("LEEWAY_BENCH_ROWS", "1000000"))
-SAMPLES = ROWS // 50
-"""Number of samples in the shards: images of 12 KiB as arrays."""
 FEATURES, FILES, ROW_GROUP_ROWS = 20, 8, 10_000
 """Numbers of features of a row, of Parquet files, and of rows of a row group."""
+ROWS = int(os.environ.get("LEEWAY_BENCH_ROWS", "1000000")) // FILES * FILES
+SAMPLES = ROWS // 50
+"""Number of samples in the shards: images of 12 KiB as arrays."""
 
 
 def run() -> dict[str, Any] | None:

@@ -52,7 +52,7 @@ def check(
         _write_table([*restored_findings, *report.findings])
         write_line(
             f"{report.tables} tables, {report.snapshots} snapshots, {report.files} files, {report.rows} rows: "
-            f"{len(report.findings)} lost, {len(restored_findings)} restored"
+            f"{len(report.findings)} lost or damaged, {len(restored_findings)} restored"
         )
     if report.findings:
         raise check_lake.make_error(report.findings, spec)
@@ -74,5 +74,5 @@ def _format_row(finding: Finding) -> Iterable[str]:
     problem = finding.problem if finding.is_current else f"{finding.problem} (older snapshots)"
     name = finding.location.rpartition("/")[2]
     file = name if len(name) <= 24 else f"{name[:8]}...{name[-12:]}"
-    result = f"restored from {finding.restored_from}" if finding.restored_from else "lost"
+    result = f"restored from {finding.restored_from}" if finding.restored_from else "not restored"
     return finding.table, finding.partition, finding.kind, problem, str(finding.rows or ""), file, result

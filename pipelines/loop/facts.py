@@ -65,7 +65,7 @@ def find_validation_failures(
     Args:
         lake: the lake.
         dataset: the validated dataset.
-        days: days whose validations must have passed (see `select_quality_days`); without days, there is no failure.
+        days: days whose validations are examined (see `select_quality_days`); without days, there is no failure.
         drifted_columns: columns of the drift findings: features, the score, the label or the performance.
     """
     if not days:
@@ -201,7 +201,7 @@ def count_training_days(model: str, dataset: Dataset, as_of: dt.date, lake: Lake
 
 
 def select_quality_days(model: str, as_of: dt.date, policy: Policy) -> Days:
-    """Select the days before `as_of` whose validations must have passed.
+    """Select the days before `as_of` whose validations the guard `data_quality` examines.
 
     These are at least the days of the drift step's window; if `quality_days` is 0, there are none.
 

@@ -65,7 +65,7 @@ class FineTuning:
         self.data_wait.add_reading(time.perf_counter() - started_s)
         self.schedule = Schedule(len(self.data.sequences), args.batch_size, args.epochs, args.seed)
         self.base_digest = base_model.compute_digest(folders.base_model, processes)
-        identity = {**args.list_identity(), "documents": self.data.digest}
+        identity = {**args.build_identity(), "documents": self.data.digest}
         self.checkpoints = ShardedCheckpoints(
             folders.checkpoints, identity, processes, args.keep_checkpoints, args.checkpoint_s
         )

@@ -40,7 +40,10 @@ KnownLaterOption = Annotated[
 ]
 KnownBeforeOption = Annotated[
     str,
-    typer.Option(help="Columns that predict the label by themselves, but are known in time; separated by commas."),
+    typer.Option(
+        help="Columns to keep as features although each alone predicts the label: they are known in time. Separated by "
+        "commas."
+    ),
 ]
 DelayOption = Annotated[int, typer.Option(help="Days until the label of a day is known.", min=0, max=366)]
 ScheduleOption = Annotated[str, typer.Option(metavar="HH:MM", help="Time of day at which a day is ingested, UTC.")]

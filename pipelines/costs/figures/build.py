@@ -59,7 +59,8 @@ DEFINITIONS = (
     Definition(
         "restored_checkpoints", "restored checkpoints", "share", "min_restored_checkpoints",
         jobs.measure_restored_checkpoints,
-        "those that restored a checkpoint after each interruption / interrupted trainings whose script started again",
+        "interrupted trainings that restored a checkpoint after each interruption / interrupted trainings whose script "
+        "started again",
     ),
     Definition(
         "gpu_use", "GPU utilization", "share", "min_gpu_use", jobs.measure_gpu_use,

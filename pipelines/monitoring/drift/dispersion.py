@@ -94,13 +94,13 @@ class Sample:
 
     total: Array
     """Rows in each bin, shape (..., bins)."""
-    products_within_days: Array
+    products_between_days: Array
     """Sums of squares and products of the deviations of days from their weekday's mean, with lagged products, shape
     (..., bins, bins): how much days differ, not the rows within a day. A deviation is in rows, divided by the mean rows
     of a day."""
     independent_factor: Array
-    """If rows were independent, `products_within_days`, divided as in `_scale_by_share`, would be this number times the
-    projection of `_compute_projection`. Shape (...)."""
+    """If rows were independent, `products_between_days`, divided as in `_scale_by_share`, would be this number times
+    the projection of `_compute_projection`. Shape (...)."""
     inverse_day_count: Array
     """One divided by the effective number of days, in which a day with more rows has more weight. Shape (...)."""
     degrees_of_freedom: int
@@ -123,7 +123,7 @@ class Sample:
         inverse_day_count = np.asarray((distances.compute_shares(rows) ** 2).sum(axis=-1))
         return cls(
             counts.sum(axis=-2),
-            _compute_products_within_days(counts, weekdays, mean_rows),
+            _compute_products_between_days(counts, weekdays, mean_rows),
             degrees_of_freedom / mean_rows,
             inverse_day_count,
             degrees_of_freedom,
@@ -140,7 +140,7 @@ def estimate_null_distribution(reference: Sample, window: Sample) -> NullDistrib
     degrees_of_freedom = reference.degrees_of_freedom + window.degrees_of_freedom
     if degrees_of_freedom <= 0:
         return NullDistribution(effects_if_independent, share, 0)
-    products = (reference.products_within_days + window.products_within_days) / degrees_of_freedom
+    products = (reference.products_between_days + window.products_between_days) / degrees_of_freedom
     independent_factor = (reference.independent_factor + window.independent_factor) / degrees_of_freedom
     excess = _scale_by_share(products, share) - effects_if_independent * _add_axes(independent_factor)
     # If a reference has one row of counts, this row is the sum of many days, so its variance between days is unknown.
@@ -156,8 +156,8 @@ def estimate_null_distribution(reference: Sample, window: Sample) -> NullDistrib
     )
 
 
-def _compute_products_within_days(counts: Array, weekdays: Array, mean_rows: Array) -> Array:
-    """Compute the sums of squares and products that `Sample.products_within_days` describes.
+def _compute_products_between_days(counts: Array, weekdays: Array, mean_rows: Array) -> Array:
+    """Compute the sums of squares and products that `Sample.products_between_days` describes.
 
     Args:
         counts: shape (..., days, bins).

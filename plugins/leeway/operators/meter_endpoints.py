@@ -24,4 +24,5 @@ class MeterEndpointsOperator(StepOperator):
 
     def __init__(self, *, aws_conn_id: str | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
+        # The step only calls AWS, so StepOperator's source connection is that of AWS.
         self.source_conn_id = aws_conn_id

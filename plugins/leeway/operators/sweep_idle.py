@@ -48,4 +48,5 @@ class IdleSweepOperator(StepOperator):
     ) -> None:
         super().__init__(**kwargs)
         self.kinds, self.idle_minutes, self.cpu_percent, self.stop = kinds, idle_minutes, cpu_percent, stop
+        # The step only calls AWS, so StepOperator's source connection is that of AWS.
         self.source_conn_id = aws_conn_id

@@ -34,4 +34,5 @@ class UndeployOperator(StepOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
+        # The step only calls AWS, so StepOperator's source connection is that of AWS.
         self.model, self.endpoint, self.why, self.source_conn_id = model, endpoint, why, aws_conn_id

@@ -98,7 +98,7 @@ class Hyperparameters:
         """The largest learning rate."""
         return self.learning_rate or DEFAULT_RATES[self.method]
 
-    def list_identity(self) -> dict[str, Any]:
+    def build_identity(self) -> dict[str, Any]:
         """Return the hyperparameters by which a training finds its checkpoints. A checkpoint with others is ignored.
 
         `WEIGHT_HYPERPARAMETERS` are not among them: a checkpoint with other values of these is found, and the script

@@ -24,7 +24,7 @@ def test_a_home_that_a_check_creates_is_for_its_owner_alone(
     monkeypatch.setenv("LEEWAY_HOME", str(home))
     fresh_settings()
     try:
-        assert "0 lost, 0 restored" in check()
+        assert "0 lost or damaged, 0 restored" in check()
     finally:
         os.umask(umask)
     assert (home / "lake_check.json").is_file()

@@ -39,7 +39,7 @@ def test_strategy_and_rate_follow_the_method() -> None:
 
 
 def test_identity_leaves_out_what_may_change() -> None:
-    identity = Hyperparameters().list_identity()
+    identity = Hyperparameters().build_identity()
     assert set(identity) == {field.name for field in fields(Hyperparameters)} - {*CHANGEABLE, *WEIGHT_HYPERPARAMETERS}
     assert {"batch_size", "precision", "learning_rate", "seed"} <= set(identity)
 
