@@ -126,8 +126,12 @@ def _examine(
     use_state = find_use_state(kind, resource, idle_time, clock())
     if use_state == "used":
         return None
+    # Before the stop, so that an error in the table of prices is not raised when something was already stopped.
+    usd_month = _compute_usd_month(kind, resource, region)
     outcome, reason = _stop_if_allowed(kind, resource, use_state, idle_time, kinds_to_stop, clock)
-    return _report(kind, resource, outcome, reason, idle_time, region)
+    finding = Finding(kind.name, name, outcome, usd_month)
+    _log_finding(finding, resource, reason, idle_time)
+    return finding
 
 
 def find_use_state(kind: Kind, resource: Resource, idle_time: dt.timedelta, now: dt.datetime) -> UseState:
@@ -178,11 +182,8 @@ def _find_reason_to_keep(resource: Resource) -> str:
     return f"it has the tag {KEEP_TAG}" if KEEP_TAG in resource.tags else resource.reason_to_keep
 
 
-def _report(
-    kind: Kind, resource: Resource, outcome: Outcome, reason: str, idle_time: dt.timedelta, region: str
-) -> Finding:
-    """Log what was found and done; return it, with the cost of a month."""
-    finding = Finding(kind.name, resource.name, outcome, _compute_usd_month(kind, resource, region))
+def _log_finding(finding: Finding, resource: Resource, reason: str, idle_time: dt.timedelta) -> None:
+    """Log what was found and done, with the cost of a month."""
     texts = {
         "idle": f"nobody used it for {_format_duration(idle_time)}; it is only listed",
         "exempt": f"nobody used it for {_format_duration(idle_time)}; it stays, because {reason}",
@@ -191,8 +192,7 @@ def _report(
         "used_again": "at a second check it was used or changed, or its use was not known; it is not stopped",
         "gone": "somebody else stopped it meanwhile",
     }
-    log.info("%s (%s): %s", finding.label, _format_cost(resource.instances, finding.usd_month), texts[outcome])
-    return finding
+    log.info("%s (%s): %s", finding.label, _format_cost(resource.instances, finding.usd_month), texts[finding.outcome])
 
 
 def _format_cost(instances: Mapping[str, int] | None, usd_month: float | None) -> str:

@@ -10,7 +10,7 @@ from itertools import zip_longest
 from statistics import median
 from typing import Any
 
-from pipelines.partitions import Month, get_date, get_end, shift_partition
+from pipelines.partitions import Hour, Month, Partition, get_date, get_end, shift_partition
 from pipelines.validation.evaluators import arguments
 from pipelines.validation.evaluators.checks import CheckResult, TableCheck
 from pipelines.validation.evaluators.column_checks import check_bounds
@@ -98,13 +98,21 @@ def make_volume_check(args: arguments.VolumeArguments, rows: Rows) -> TableCheck
             observed_text = f"{rows.count} rows; {history_text}: too few to judge by"
             return True, {"observed_value": observed_text, "details": history_details}
         typical_count = median(row_counts.values())
-        unit_name = "month" if is_month else f"{get_date(rows.partition):%A}"
+        name = _format_earlier_partition(rows.partition)
         ratio = rows.count / typical_count
-        observed_text = f"{rows.count} rows, {ratio:.2f} of the {typical_count:g} that a {unit_name} has"
+        observed_text = f"{rows.count} rows, {ratio:.2f} of the {typical_count:g} that a {name} has"
         details = history_details | {"typical": typical_count, "ratio": round(ratio, 4)}
         return args.min_ratio <= ratio <= args.max_ratio, {"observed_value": observed_text, "details": details}
 
     return TableCheck(aggregates=[], compute_result=compute_result)
+
+
+def _format_earlier_partition(partition: Partition) -> str:
+    """Return what the earlier partitions are, such as "Friday"."""
+    if isinstance(partition, Month):
+        return "month"
+    hour_text = f" at {partition.hour:02}:00 UTC" if isinstance(partition, Hour) else ""
+    return f"{get_date(partition):%A}{hour_text}"
 
 
 def make_freshness_check(args: arguments.FreshnessArguments, rows: Rows) -> TableCheck | None:

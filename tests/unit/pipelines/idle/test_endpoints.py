@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
+from pipelines.errors import InvalidError
 from pipelines.idle.endpoints import EndpointKind
 from pipelines.idle.sweep import sweep
 from pipelines.serving.undeployment import Endpoints
@@ -147,4 +148,17 @@ def test_what_is_not_known_of_an_endpoint_of_others_is_not_invented(
 def test_inference_components_without_a_request_are_no_reason_to_delete_an_endpoint_of_leeway() -> None:
     endpoints = FakeEndpoints(SageMaker(OURS, variant=COMPONENTS))
     assert run_sweep(endpoints) == [("endpoint e", "unknown", 167.9)]
+    assert endpoints.deleted == []
+
+
+def test_an_unreadable_table_of_prices_is_reported_before_anything_is_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The result of a sweep that fails after a deletion would lack what was deleted."""
+
+    def fail(*_: object) -> None:
+        raise InvalidError("The table of prices is not valid.", "Repair it.")
+
+    monkeypatch.setattr("pipelines.idle.sweep.find_price", fail)
+    endpoints = FakeEndpoints(SageMaker(OURS))
+    with pytest.raises(InvalidError, match="The table of prices is not valid"):
+        run_sweep(endpoints)
     assert endpoints.deleted == []
