@@ -23,6 +23,6 @@ def test_the_observed_value_names_the_partitions_of_the_comparison(partition: An
     lake = SimpleNamespace(count_rows_of_partitions=lambda _, partitions: dict.fromkeys(partitions, 100))
     rows: Any = SimpleNamespace(partition=partition, lake=lake, published_table="t", count=40)
     args: Any = SimpleNamespace(weeks=4, min_history=3, min_ratio=0.5, max_ratio=2.0)
-    success, result = make_volume_check(args, rows).compute_result(rows, ())  # type: ignore[misc]
+    success, result = make_volume_check(args, rows).compute_result(rows, ())
     assert success is False
     assert result["observed_value"] == f"40 rows, 0.40 of the 100 that a {name} has"
