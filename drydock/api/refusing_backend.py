@@ -15,7 +15,8 @@ from drydock.jobs.rules import refuse
 class RefusingBackend(SageMakerModelBackend):
     """moto's SageMaker backend of one account and region.
 
-    It refuses resources of CloudFormation that drydock does not support, and validations of model packages.
+    It refuses resources of CloudFormation that drydock does not support and, without `--invented-answers`, validations
+    of model packages.
     """
 
     gives_invented_answers = False
@@ -60,7 +61,8 @@ class RefusingBackend(SageMakerModelBackend):
         """Store a model package, and return its ARN. moto 5.2.5 would report that it was validated and scanned.
 
         Raises:
-            NotImplementedError: The request has a ValidationSpecification, which nothing runs. A retry cannot help.
+            NotImplementedError: The request has a ValidationSpecification, which nothing runs, and drydock runs without
+                `--invented-answers`. A retry cannot help.
         """
         if self.gives_invented_answers:
             return str(super().create_model_package(*args, **kwargs))

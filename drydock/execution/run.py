@@ -113,7 +113,7 @@ class Run:
                 return None  # the command has not started, so the next server starts the run again
             if job.advance_to(Phase.TRAINING):
                 return self._end_run(self._run_commands(commands), commands[0])
-        job.complete()
+        job.complete()  # the job was stopped before its command started
 
     def _build_command(self, tree: HostTree) -> list[str]:
         command = self._work.build_command(tree)
@@ -169,7 +169,7 @@ class Run:
         # Only a job whose command ended by itself waits for a long log.
         self._max_log_wait_s = LOG_WAIT_S if cause is Cause.EXIT else 0.0
         if cause is Cause.EXIT and run_end.exit_code != 0:
-            # If an earlier server saw the end of the command, only the hosts' exit files say which host failed.
+            # If the command ended before this server started, only the hosts' exit files say which host failed.
             host = run_end.failed_host or find_first_failure(self._trees) or self._trees[0].host
             raise JobFailed(self._work.handle_failure(run_end.exit_code, host, self._read_log_end(host), command))
         closing_lines = self._work.upload_results(run_end.exit_code)

@@ -14,7 +14,8 @@ Here, a training job counts as a success if the newest value of its objective is
 SageMaker does not document what it does with a NaN, only that ObjectiveStatus is Failed if the objective "was not
 evaluated"."""
 MIN_IMPROVEMENT = 0.01
-"""A trial counts as an improvement if it is better than the best objective by more than this share: SageMaker's 1%."""
+"""A trial counts as an improvement if it is better than the improvement before it by more than this share: SageMaker's
+1%. The first trial with an objective always counts as one."""
 NO_SUCCESS_ADVICE = "Please take a look at the training job failures to get more details."
 NO_OBJECTIVE_ADVICE = (
     "Please ensure that the custom algorithm is emitting the objective metric as defined by the regular expression "
@@ -74,18 +75,18 @@ def choose_final_ending(trials: Sequence[Trial], planned_ending: Ending | None) 
 
 
 def count_trials_without_improvement(trials: Sequence[Trial], plan: TuningPlan) -> int:
-    """Return how many trials with an objective have ended since the last one that improved the best by more than 1%."""
+    """Return how many trials with an objective have ended since the last improvement (`MIN_IMPROVEMENT`)."""
     trials_with_objective = [
         trial for trial in trials if trial.objective is not None and trial.job and trial.job.ended_at
     ]
-    count, best_value = 0, None
+    count, last_improvement = 0, None
     for trial in sorted(trials_with_objective, key=lambda item: item.job.ended_at):  # type: ignore[union-attr, arg-type, return-value]
         value = _get_objective(trial)
-        margin = MIN_IMPROVEMENT * abs(best_value) if best_value is not None else 0.0
-        if best_value is None or plan.objective.is_better(
-            value, best_value - margin if plan.objective.is_minimized else best_value + margin
+        margin = MIN_IMPROVEMENT * abs(last_improvement) if last_improvement is not None else 0.0
+        if last_improvement is None or plan.objective.is_better(
+            value, last_improvement - margin if plan.objective.is_minimized else last_improvement + margin
         ):
-            count, best_value = 0, value
+            count, last_improvement = 0, value
         else:
             count += 1
     return count

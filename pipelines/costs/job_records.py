@@ -118,8 +118,8 @@ def get_instance_fields(job: Mapping[str, Any]) -> Mapping[str, Any]:
 def to_on_demand_record(job: Mapping[str, Any]) -> dict[str, Any]:
     """Convert an ended processing or transform job to a record for the step `charge`.
 
-    Such a job runs on demand and is billed by the second, rounded up. The record has the fields of a training job, so
-    the whole run counts as training.
+    Such a job runs on demand and is billed by the second, rounded up. The record has field names of a training job:
+    `training_s` is the time of the whole run.
 
     Args:
         job: response of DescribeProcessingJob or DescribeTransformJob.

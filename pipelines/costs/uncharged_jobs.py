@@ -1,6 +1,6 @@
 """Charge ended jobs that no Airflow task charged.
 
-This happens if a person marked the task of a job as failed or successful, or if the task did not run again after the
+A job stays uncharged if a person marked its task as failed or successful, or if the task did not run again after the
 end of the job.
 """
 

@@ -79,8 +79,8 @@ def run(spec: PromoteSpec) -> PromoteResult:
         PromotionError: the version did not pass, the verdict is about another version, or the verdict or the model's
             files were changed after the judgement. Also, unless a backfill runs the step: the version lacks the
             approval that it needs, or was rejected, rolled back or retired; the champion is newer; or the verdict is
-            against another champion. In a backfill, the last is no obstacle, and the others prevent the promotion
-            without an error. A retry cannot help.
+            against another champion. In a backfill, a verdict against another champion is no obstacle, and each of the
+            other reasons prevents the promotion without an error. A retry cannot help.
         DataError: there is no such version, or no verdict; or the champion was deleted in MLflow. A retry cannot help.
         ServiceError: MLflow does not answer. A retry is safe, and completes the promotion.
         ConflictError: other writers kept adding events. A retry can help.

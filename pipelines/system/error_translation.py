@@ -41,7 +41,7 @@ DISK_ERROR_TEXTS = ("disk I/O error", "Read-only file system", "readonly databas
 NO_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN)
 """Codes of a machine without free file descriptors, memory or processes."""
 MEMORY_TEXT = "Out of Memory Error:"
-"""Beginning of the text of DuckDB's error; pyarrow raises an error with this text where it reads DuckDB's rows."""
+"""Beginning of the text of DuckDB's error; pyarrow raises an error with this text when it reads DuckDB's rows."""
 AWS_ERROR = re.compile(r"AWS Error ([A-Z_]+) during")
 """Code of an error of S3 in the text of pyarrow's error. The class of pyarrow's error does not show it."""
 PERMANENT_AWS_ERRORS = re.compile(
@@ -50,7 +50,7 @@ PERMANENT_AWS_ERRORS = re.compile(
 )
 """Codes of errors of S3 after which a retry cannot help."""
 CPP_PLACE = re.compile(r"\[[\d:]+\] \S+:\d+: ")
-"""Time and line of the C++ source with which the text of an error of xgboost 3 begins."""
+"""Beginning of the text of an error of xgboost 3: the time, and the file and line of the C++ source."""
 LOCKED_TEXTS = ("database is locked", "database table is locked", "database schema is locked")
 """SQLite's texts for a database that another process holds."""
 CREATED_BY_OTHER_TEXT = "already exists"
@@ -182,7 +182,7 @@ def _translate_os_error(error: OSError) -> LeewayError | None:
         return StorageError(f"the machine has no free resources: {describe_reason(error)}.", "Run it again later.")
     if error.filename is not None:
         return DataError(f"{error.filename}: {describe_reason(error)}.")
-    # For damaged content, pyarrow sets neither errno nor filename; for a missing file, only its text names the file.
+    # pyarrow's error about damaged content has neither errno nor filename; one about a missing file has no filename.
     has_only_text = error.errno is None or isinstance(error, (FileNotFoundError, IsADirectoryError, NotADirectoryError))
     return DataError(f"a file cannot be read: {error}.", CREATE_AGAIN) if has_only_text else None
 

@@ -1,7 +1,7 @@
 """Show an operator's own error in the task's log as one line, without the Python frames that led to it.
 
-Leeway's operators raise AirflowException or AirflowFailException on purpose, with a text that says what to do. Airflow
-3.3 logs every exception with all its frames, which hide that text. Any other exception is a bug, and keeps its frames.
+Leeway's code raises AirflowException, AirflowFailException or a LeewayError on purpose, with a text that says what
+to do. Airflow 3.3 logs every exception with all its frames, which hide that text. Any other exception keeps its frames.
 """
 
 from __future__ import annotations

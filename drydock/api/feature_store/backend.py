@@ -30,7 +30,7 @@ class FeatureGroupsBackend(EndpointsBackend):
     def __init__(self, endpoints: Endpoints, feature_groups: FeatureGroups, region_name: str, account_id: str) -> None:
         super().__init__(endpoints, region_name, account_id)
         self._feature_groups = feature_groups
-        # moto's tagging and Search read this attribute.
+        # The Resource Groups Tagging API and the operation Search read this attribute, both in moto.
         self.feature_groups: dict[str, Any] = feature_groups.get_groups(self._owner)
 
     def delete_stored_resources(self) -> None:
@@ -80,7 +80,7 @@ class FeatureGroupsBackend(EndpointsBackend):
         self._feature_groups.save(self._owner, group)
 
     def _get_resource_from_arn(self, arn: str) -> Any:
-        # moto 5.2.5 cannot tag feature groups.
+        # In moto 5.2.5, SageMaker's AddTags, ListTags and DeleteTags do not find feature groups.
         return self.find_group(arn) if ":feature-group/" in arn else super()._get_resource_from_arn(arn)
 
 

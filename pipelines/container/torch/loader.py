@@ -94,7 +94,8 @@ class Loader:
     def epoch(self) -> int:
         """Number of epochs that are complete.
 
-        After a `break` at its last batch, an epoch is complete only after the next loop, which yields nothing.
+        After a `break` at the last batch of an epoch, the epoch is complete only after the next loop, which yields
+        nothing.
         """
         return self._epoch
 

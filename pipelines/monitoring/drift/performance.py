@@ -191,10 +191,10 @@ def compare_metric(column: str, name: Measure, window: Performance, holdout: Per
 
 def _match_days(window: Performance, holdout: Performance) -> tuple[float, float]:
     """Return both values. If a value depends on the number of days, use as many days as the shorter sample has."""
-    days = min(len(window.values_by_length), len(holdout.values_by_length))
-    if not days:
+    day_count = min(len(window.values_by_length), len(holdout.values_by_length))
+    if not day_count:
         return window.value, holdout.value
-    return window.values_by_length[days - 1], holdout.values_by_length[days - 1]
+    return window.values_by_length[day_count - 1], holdout.values_by_length[day_count - 1]
 
 
 def _estimate_error_of_difference(window: Performance, holdout: Performance) -> MeanError:
@@ -223,13 +223,19 @@ def _measure_by_length(days: Array, scores: Array, metric: Metric) -> Iterator[f
 
 
 def _build_performance(
-    total: Array, scores: Array, metric: Metric, error: MeanError, alpha: float, days: DayValues | None, row_se: float
+    total: Array,
+    scores: Array,
+    metric: Metric,
+    error: MeanError,
+    alpha: float,
+    day_values: DayValues | None,
+    row_se: float,
 ) -> Performance:
     value = float(metric(total, scores))
     half_width = error.se * float(stats.t.isf(alpha, error.degrees_of_freedom))
     highest_value = np.inf if metric is compute_log_loss else 1.0
     low, high = max(value - half_width, 0.0), min(value + half_width, highest_value)
-    return Performance(value, low, high, error.se, round(float(total.sum())), days=days, row_se=row_se)
+    return Performance(value, low, high, error.se, round(float(total.sum())), days=day_values, row_se=row_se)
 
 
 def _compute_day_values(days: Array, scores: Array, metric: Metric, row_se: float) -> DayValues | None:
@@ -245,8 +251,8 @@ def build_day_values(leave_one_out: Array, row_se: float) -> DayValues:
         leave_one_out: the metric of all days but one, for each day; shape (days,). One number for a single day.
         row_se: standard error of the metric if all rows were independent.
     """
-    days = len(leave_one_out)
-    return DayValues((days - 1) * (leave_one_out.mean() - leave_one_out), days * row_se**2)
+    day_count = len(leave_one_out)
+    return DayValues((day_count - 1) * (leave_one_out.mean() - leave_one_out), day_count * row_se**2)
 
 
 def _compute_se_over_labelled_rows(total: Array, scores: Array, metric: Metric) -> float:

@@ -38,7 +38,8 @@ _HISTORY = "leeway_history"
 """Name of the view of the published rows to compare with."""
 
 Counts = dict[tuple[Any, ...], np.ndarray]
-"""For each value of the series, and for the empty tuple (all rows), the number of rows in each bin."""
+"""For each series, the number of rows in each bin. The key has the values of the check's columns `series`; the
+empty tuple stands for all rows."""
 
 
 def make_shrink_check(args: arguments.ShrinkArguments, rows: Rows) -> TableCheck:
@@ -64,10 +65,10 @@ def make_shrink_check(args: arguments.ShrinkArguments, rows: Rows) -> TableCheck
 
 
 def _count_quarantined_rows(rows: Rows, published_count: int, args: arguments.ShrinkArguments) -> int:
-    """Count the quarantined rows that are not published. A run that was killed may have left rows in both tables.
+    """Count the keys of the quarantined rows that are not published; a killed run may have left rows in both tables.
 
-    The published ones are counted, too, if the check passes even so, or if the tables cannot be compared: without a
-    key, or if a published file is lost.
+    All quarantined rows are counted if the check passes with all of them, or if the tables cannot be compared: without
+    a key, or if a published file is lost.
     """
     table = Dataset(rows.published_table, key=()).quarantine
     quarantined_count = rows.lake.count_rows_of_partitions(table, [rows.partition]).get(rows.partition, 0)
@@ -149,12 +150,12 @@ def _count_history(rows: Rows, args: arguments.EarlyEndArguments, days: Sequence
 def _count_by_time(
     rows: Rows, view: str, args: arguments.EarlyEndArguments, days: Sequence[dt.date] = ()
 ) -> dict[dt.date, Counts]:
-    """Count the rows of each day in a view by the time of day: all rows, and those of each value of the series."""
+    """Count the rows of each day in a view by the time of day: all rows, and those of each series."""
     # The published table may lack a column that was added later.
     types = {name: str(kind) for name, kind, *_ in rows.connection.table(view).description}
-    series = [quote_identifier(name) for name in args.series if name in types]
+    series_columns = [quote_identifier(name) for name in args.series if name in types]
     has_time = types.get(args.column) == "TIMESTAMP WITH TIME ZONE"
-    columns = ", ".join([quote_identifier(DATE_COLUMN), _build_bin_sql(args) if has_time else "0", *series])
+    columns = ", ".join([quote_identifier(DATE_COLUMN), _build_bin_sql(args) if has_time else "0", *series_columns])
     condition = f"{quote_identifier(DATE_COLUMN)} IN ({', '.join(f'DATE {quote_text(str(day))}' for day in days)})"
     query = f"SELECT {columns}, count(*) FROM {view} WHERE {condition if days else 'TRUE'} GROUP BY ALL"  # noqa: S608
     counts: dict[dt.date, Counts] = defaultdict(lambda: defaultdict(lambda: np.zeros(BINS, np.int64)))
@@ -182,7 +183,7 @@ def _find_early_ends(
 ) -> Iterator[tuple[tuple[Any, ...], EarlyEnd]]:
     """Yield the early end of the whole day, and of each series of the published days.
 
-    The first item of each pair has the values of the series; it is the empty tuple for the whole day.
+    The first item of each pair is the key of the series in `Counts`.
     """
     no_rows = np.zeros(BINS, np.int64)
     for key in sorted({key for day_counts in history for key in day_counts}, key=repr):
@@ -197,12 +198,12 @@ def _describe_early_end(
     key: tuple[Any, ...], early_end: EarlyEnd, rows: int, days: int, args: arguments.EarlyEndArguments
 ) -> str:
     minute = FIRST_HOUR * 60 + early_end.first_bin * BIN_MINUTES
-    series = f" of {', '.join(map(str, key))}" if key else ""
+    series_text = f" of {', '.join(map(str, key))}" if key else ""
     start_text = f" from {_format_time(minute)} {args.timezone or 'UTC'} on" if early_end.first_bin else ""
     usual_text = f"usually at least {early_end.usual_rows} ({days} published days)"
     return (
-        f"{rows} rows, {early_end.rows}{series}{start_text}; {usual_text}"
-        if series or start_text
+        f"{rows} rows, {early_end.rows}{series_text}{start_text}; {usual_text}"
+        if series_text or start_text
         else f"{rows} rows; {usual_text}"
     )
 

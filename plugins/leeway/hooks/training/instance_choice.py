@@ -66,7 +66,7 @@ def resolve_instance_type(task: ScriptTask, fields: TrainingFields) -> TrainingF
         instance_type=types[0],
         instance_types=types if has_fallback else None,
         environment=variables,
-        # A later call in the same try gets these fields, and must not choose again.
+        # A later call in the same try gets these fields: with a named instance type, the next two must be empty.
         deadline="",
         workload=None,
     )

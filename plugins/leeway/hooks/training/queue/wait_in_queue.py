@@ -98,12 +98,13 @@ async def read_queue_waiter(wait: QueuedJobWait) -> str:
 async def _submit(wait: QueuedJobWait, log: Logger) -> QueuedJobWait:
     """Submit the job, and return the wait for it. If another process submitted it first, the wait attaches to it."""
     async with wait.open_batch() as batch:
-        # With the same client token, AWS refuses a second job, and drydock answers with the first one.
         existing_job = await _find_service_job(batch, wait)
         try:
             if not existing_job:
                 await batch.submit_service_job(**(wait.request or {}))
         except ClientError as error:
+            # If another process has just submitted it, AWS refuses a second job with the same client token. (drydock
+            # answers with the first job instead.)
             existing_job = await _find_service_job(batch, wait) if get_error_code(error) == "ClientException" else None
             if not existing_job:
                 raise
@@ -179,6 +180,11 @@ class _QueueMonitor:
         return training_job if has_training_job and not is_waiting else None
 
     def _build_limit_event(self, preempted_job: str) -> WaitEvent:
+        """Return how the wait ended for a service job that waited for too long.
+
+        Args:
+            preempted_job: the training job that the service job had before it waited again; empty without one.
+        """
         wait = replace(self.wait, job_name=preempted_job or self.wait.job_name)
         queue, limit_s = self.wait.queue, self.wait.max_queue_s
         return wait.build_event("queue", f"it waited in queue {queue} for longer than max_queue_s ({limit_s} s)")
@@ -196,8 +202,8 @@ class _QueueMonitor:
         if (status, reason, position) != self._logged_state:
             self._logged_state = status, reason, position
             start_text = find_queue_start(service_job).strftime("%Y-%m-%d %H:%M:%S")
-            text = f", position {position}" if position else ""
-            values = (self.wait.job_name, status, self.wait.queue, start_text, text, reason)
+            position_text = f", position {position}" if position else ""
+            values = (self.wait.job_name, status, self.wait.queue, start_text, position_text, reason)
             self.log.info("service job %s: %s; in queue %s since %s UTC%s. %s", *values)
 
 
