@@ -42,6 +42,7 @@ CATEGORY_LOGITS = np.log([0.3, 0.25, 0.2, 0.15, 0.07, 0.025, 0.005])
 REFERENCE = Reference(label="late", numbers=NUMBERS, categories=CATEGORIES)
 BIN_SCORES = (np.arange(20) + 0.5) / 20
 BIN_LOGITS = special.logit(BIN_SCORES)
+"""The middle of each of the 20 bins of scores, and its logit."""
 MEAN_LOGIT, LOGIT_DEVIATION = -1.3, 0.9
 """Mean and standard deviation of the scores' logits. They give an AUC of 0.73."""
 
@@ -65,7 +66,7 @@ NO_DRIFT = Drift()
 
 @dataclass(frozen=True)
 class ScoredDays:
-    """Counts of consecutive days, as arrays with one row for each day."""
+    """Counts of the rows of consecutive days. The first index of each array is the day."""
 
     numbers: Array
     """Rows in each bin, shape (days, number features, bins)."""
@@ -78,7 +79,7 @@ class ScoredDays:
 
     @cached_property
     def profiles(self) -> dict[dt.date, Profile]:
-        """The profiles of the days, as `count_days` would return them."""
+        """The profiles of the days, as `profiles.counting.count_days` would return them."""
         return {FIRST_DAY + dt.timedelta(n): self._build_profile(n) for n in range(len(self.joint))}
 
     def _build_profile(self, day: int) -> Profile:
@@ -111,18 +112,20 @@ def simulate_days(
     # Columns: one effect on all features, one on each feature, three on the outcomes, and one that is not used.
     common_effects, own_effects = day_effects[:, :1], day_effects[:, 1:]
     # The standard deviation of the sum is 1, because 0.6**2 + 0.8**2 is 1.
-    features = 0.6 * common_effects + 0.8 * own_effects[:, : len(NUMBERS) + len(CATEGORIES)]
+    feature_effects = 0.6 * common_effects + 0.8 * own_effects[:, : len(NUMBERS) + len(CATEGORIES)]
     weekdays = np.arange(days) % 7
     rows = random.poisson(ROWS * (1 + 0.2 * (weekdays < 5)))
-    missing_counts = random.binomial(rows[:, np.newaxis], special.expit(-4 + 0.3 * random.normal(size=features.shape)))
+    missing_counts = random.binomial(
+        rows[:, np.newaxis], special.expit(-4 + 0.3 * random.normal(size=feature_effects.shape))
+    )
     present_rows = rows[:, np.newaxis] - missing_counts
-    weekday_shifts = random.normal(0, WEEKDAY_DEVIATION, (7, features.shape[1]))[weekdays]
-    shifts = DAY_DEVIATION * features + weekday_shifts
+    weekday_shifts = random.normal(0, WEEKDAY_DEVIATION, (7, feature_effects.shape[1]))[weekdays]
+    shifts = DAY_DEVIATION * feature_effects + weekday_shifts
     shifts[:, 0] += drift.feature * is_drift_day
-    numbers, categories = np.split(shifts, [len(NUMBERS)], axis=1)
+    number_shifts, category_shifts = np.split(shifts, [len(NUMBERS)], axis=1)
     return ScoredDays(
-        _draw_numbers(random, numbers, present_rows[:, : len(NUMBERS)]),
-        _draw_categories(random, categories, present_rows[:, len(NUMBERS) :]),
+        _draw_numbers(random, number_shifts, present_rows[:, : len(NUMBERS)]),
+        _draw_categories(random, category_shifts, present_rows[:, len(NUMBERS) :]),
         missing_counts,
         simulate_outcomes(random, rows, own_effects[:, -4:-1], drift, is_drift_day),
     )
@@ -155,7 +158,7 @@ def simulate_outcomes(
     """
     score_effects, rate_effects, slope_effects = (day_effects[:, [n]] for n in range(3))
     drift_days = np.broadcast_to(np.asarray(is_drift_day), (len(rows),))[:, np.newaxis]
-    # The effects change the mean and the spread of the scores, so the AUC estimated from them varies by day, too.
+    # The effects change the mean and the spread of the scores, so an AUC estimated from the scores varies by day, too.
     deviation = LOGIT_DEVIATION * (1 + (drift.spread - 1) * drift_days) * np.exp(SCORE_DEVIATION / 2 * score_effects)
     edges = special.logit(np.array(SCORE_EDGES[1:-1]))
     shares_below = special.ndtr((edges - MEAN_LOGIT - SCORE_DEVIATION / 2 * rate_effects) / deviation)
@@ -174,11 +177,13 @@ def build_record(days: ScoredDays) -> ReferenceRecord:
 
 
 def _draw_numbers(random: np.random.Generator, shifts: Array, rows: Array) -> Array:
+    """Draw the rows in each bin, for each day and number feature. `shifts` are the means of the features."""
     shares_below = special.ndtr(np.array(EDGES) - shifts[..., np.newaxis])
     return random.multinomial(rows, np.diff(shares_below, axis=-1, prepend=0.0, append=1.0))
 
 
 def _draw_categories(random: np.random.Generator, shifts: Array, rows: Array) -> Array:
+    """Draw the rows of each value, for each day and category. A shift above 0 makes the last values more frequent."""
     directions = np.linspace(-1, 1, len(CATEGORY_LOGITS))
     return random.multinomial(rows, special.softmax(CATEGORY_LOGITS + shifts[..., np.newaxis] * directions, axis=-1))
 

@@ -60,7 +60,7 @@ class AlarmActions:
         region = _describe_region(alarm.region_name)
         subject = f'{new_state}: "{alarm.name}" in {region}'[:MAX_SUBJECT_CHARS]
         message = json.dumps(_build_message(alarm, account_id, old_state, region))
-        # A subscriber's HTTP server may be slow, and the other alarms must be evaluated.
+        # In a thread: a subscriber's HTTP server may be slow, and the other alarms must be evaluated meanwhile.
         arguments = (self._threads.get(alarm.alarm_arn), topics, subject, message)
         thread = threading.Thread(target=_publish, args=arguments, name=f"actions of {alarm.name}", daemon=True)
         self._threads[alarm.alarm_arn] = thread

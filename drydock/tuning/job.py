@@ -133,7 +133,7 @@ class TuningJob:
             return
         self._start_stored_trials()
         trials = self.list_trials()
-        if self._checked_steps is None:  # values that were checked before a restart are not checked again
+        if self._checked_steps is None:  # after a restart, the values so far count as checked
             self._checked_steps = {trial.record.name: len(trial.series) for trial in trials}
         if self.record.ending is None:
             self._stop_poor_trials(trials)

@@ -143,7 +143,10 @@ class CategoricalRange:
 
 
 def read_ranges(parameter_ranges: Mapping[str, Any]) -> list[Range]:
-    """Return the ranges of a ParameterRanges structure that `range_rules` accepts, in the order of the request."""
+    """Return the ranges of a ParameterRanges structure that `range_rules` accepts.
+
+    Integer ranges come first, then continuous and then categorical ones; each kind is in the order of the request.
+    """
     integers = [
         IntegerRange(item["Name"], int(item["MinValue"]), int(item["MaxValue"]), choose_scale(item) == LOGARITHMIC)
         for item in parameter_ranges.get("IntegerParameterRanges", ())

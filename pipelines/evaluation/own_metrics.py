@@ -48,7 +48,7 @@ def make_metric(function: Callable[..., float], *, greater_is_better: bool, task
             repeated_rows = np.repeat(rows, _count_repetitions(weights[rows]))
             return float(function(labels[repeated_rows], score[repeated_rows]))
 
-        return lambda weights: np.array([compute(draw) for draw in weights])
+        return lambda draws: np.array([compute(weights) for weights in draws])
 
     return Metric(build, greater_is_better, task)
 

@@ -45,8 +45,7 @@ def compute_ring_traffic(size_bytes: float, members: int, stage: int = 0) -> flo
     """Return the bytes that each member of a ring sends in a step: `passes * (n - 1) / n * size`.
 
     Source: Patarasuk and Yuan 2009 (Bandwidth optimal all-reduce algorithms); nccl-tests, doc/PERFORMANCE.md, has the
-    same factor for an all-reduce. There are 2 passes, and 3 with ZeRO stage 3: Rajbhandari
-    et al. 2020, section 7.
+    same factor for an all-reduce. There are 2 passes, and 3 with ZeRO stage 3: Rajbhandari et al. 2020, section 7.
 
     Args:
         size_bytes: bytes of the gradients: parameters that are trained, times 2 for 16-bit values.
@@ -116,7 +115,9 @@ def compute_needed_bandwidth_gb_s(
     overlap: float = BACKWARD_SHARE,
     stage: int = 0,
 ) -> float:
-    """Return a member's bandwidth for a scaling efficiency, GB/s: `traffic / (computation * (overlap + 1 / e - 1))`.
+    """Return the bandwidth that a member needs for a scaling efficiency, GB/s.
+
+    It is `traffic / (computation * (overlap + 1 / efficiency - 1))`.
 
     Source: `estimate_step`, solved for the bandwidth, without the latency. 0 if there is only one member.
 

@@ -1,4 +1,4 @@
-"""Create and stop the training jobs of AWS Batch's service jobs, through the code that answers clients' requests.
+"""Create and stop the training jobs of AWS Batch's service jobs, with the same code as for clients' requests.
 
 A service job is a job of a queue of AWS Batch that SageMaker runs as a training job.
 """

@@ -80,6 +80,7 @@ def explain_failure(environ: dict[str, Any], error: Exception) -> ErrorResponse:
 
 def _check_signature(environ: dict[str, Any], service: str) -> ErrorResponse | None:
     authorization, region = environ.get("HTTP_AUTHORIZATION", ""), read_signed_region(environ)
+    # A header that begins with "AWS " is a signature of version 2, which has no credential scope.
     if authorization and not service and not authorization.startswith("AWS "):
         return ErrorResponse(403, "IncompleteSignature", "The Authorization header has no AWS credential scope.")
     if service and not _has_service(service):

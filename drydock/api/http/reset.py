@@ -1,7 +1,7 @@
 """Let moto's /moto-api/reset delete everything that is stored.
 
-moto 5.2.5 resets only the backends that a request has used since the server's start. What an earlier server has stored
-would stay, and so would spot prices, which drydock's own request sets without moto's EC2.
+moto 5.2.5 resets only the backends that a request has used since the server's start. What other backends have stored
+would stay, and so would spot prices: a request of drydock's own API sets them, without moto's EC2.
 """
 
 from collections.abc import Callable, Iterable

@@ -148,7 +148,7 @@ def build_mpi_command(settings: Mapping[str, Any], launch: LaunchContext, host_c
         *("--allow-run-as-root", "--display-map", "--tag-output"),
         *("-mca", "btl_tcp_if_include", INTERFACE, "-mca", "oob_tcp_if_include", INTERFACE),
         *("-mca", "plm_rsh_no_tree_spawn", "1", *(agent_options if len(launch.hosts) > 1 else [])),
-        # Hosts share the cores of this machine, so no host is bound to one of its sockets.
+        # Hosts share the cores of this machine, so mpirun binds no process to a core or a CPU socket.
         *("-bind-to", "none", "-map-by", "slot", "-mca", "pml", "ob1", "-mca", "btl", "^openib"),
         *("-mca", "orte_abort_on_non_zero_status", "1", "-x", "NCCL_MIN_NRINGS=4"),
         *("-x", f"NCCL_SOCKET_IFNAME={INTERFACE}", "-x", f"NCCL_DEBUG={debug_level}"),

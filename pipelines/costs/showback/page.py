@@ -88,7 +88,8 @@ def _draw_days(path: Path, showback: Showback, daily_costs: Mapping[str, DailyCo
     for costs in daily_costs.values():
         for day, usd in zip(costs.days[-DAYS:], costs.usd[-DAYS:], strict=True):
             totals[day] = totals.get(day, 0.0) + usd
-    anomaly_days = {dt.date.fromisoformat(day.day) for days in showback.anomalies.values() for day in days}
+    anomalies = [anomaly for entries in showback.anomalies.values() for anomaly in entries]
+    anomaly_days = {dt.date.fromisoformat(anomaly.day) for anomaly in anomalies}
     days = sorted(totals)[-DAYS:]
     figure, axis = plt.subplots(figsize=(9.5, 3.2), layout="constrained")
     for is_anomaly, color, label in (
@@ -103,9 +104,10 @@ def _draw_days(path: Path, showback: Showback, daily_costs: Mapping[str, DailyCo
     return save_figure(path, figure, dpi=120)
 
 
-def _format_axis(axis: Axes, grid: Any) -> None:
+def _format_axis(axis: Axes, value_axis: Any) -> None:
+    """Add the legend and a grid along one axis, "x" or "y": the one that shows USD."""
     axis.spines[["top", "right"]].set_visible(False)
-    axis.grid(True, axis=grid, color="#eeeeee")
+    axis.grid(True, axis=value_axis, color="#eeeeee")
     axis.set_axisbelow(True)
     axis.legend(loc="upper left", bbox_to_anchor=(1, 1), frameon=False, fontsize=9)
 

@@ -161,11 +161,11 @@ class _CachedMonthTable(MonthTable):
         rows: pa.Table = self._lake.get_or_read(self.name, "month table", super().read)
         if row_filter is not None and rows.num_rows:
             rows = rows.filter(
-                self._lake.get_or_read(self.name, ("where", repr(row_filter)), lambda: self._bind(row_filter))
+                self._lake.get_or_read(self.name, ("where", repr(row_filter)), lambda: self._convert_filter(row_filter))
             )
         return rows if tuple(columns) == ALL_COLUMNS else rows.select(list(columns))
 
-    def _bind(self, row_filter: BooleanExpression) -> Any:
+    def _convert_filter(self, row_filter: BooleanExpression) -> Any:
         """Convert an Iceberg filter to one of pyarrow."""
         table = find_table(self.catalog, self.name)
         assert table is not None  # the table has rows, so it exists

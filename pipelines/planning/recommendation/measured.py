@@ -27,7 +27,7 @@ MAX_JOBS = 5
 MAX_SIZED_JOBS = 12
 """Number of the newest past jobs from which the time is predicted by the size of the data: a year of monthly jobs."""
 SPREAD = 1.25
-"""Factor between the most likely time and both ends of its band, for a type whose speed was not measured."""
+"""Factor by which each end of a time's band is moved outwards for machines on which no past job ran."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class PastTime:
     Attributes:
         median_s: median of the times of the newest jobs, seconds.
         jobs: number of jobs from which the time is predicted.
-        spread: largest factor between the time of such a job and the predicted one.
+        spread: largest factor between the time of such a job and its predicted time.
         by_size: how the time depends on the size of the data; None if no job has a size.
     """
 
@@ -57,7 +57,8 @@ class MeasuredWorkload:
         count: number of instances of the newest past job.
         times: maps the type and number of machines to the time of the past jobs on them.
         data_bytes: bytes of the data of the planned training; None if neither a plan nor a past job gives a size.
-        is_size_of_newest: whether `data_bytes` is the size of the newest past job, because no size was given.
+        is_size_of_newest: whether `data_bytes` is the size of the newest past job whose size is known, because no size
+            was given.
     """
 
     model: str
@@ -94,7 +95,7 @@ class MeasuredWorkload:
 
     @property
     def spread(self) -> float:
-        """Largest factor between the time of a past job on the machines of the newest one and the predicted time."""
+        """Largest factor between a past job's time and its predicted time, on the machines of the newest past job."""
         return self._past_time.spread
 
     @property
@@ -158,8 +159,8 @@ class MeasuredWorkload:
 def build_measured_workload(rows: Sequence[Row], name: str, data_bytes: float | None = None) -> MeasuredWorkload:
     """Build the workload of a training from its past jobs.
 
-    Machines on which the training ran have the time of the past jobs there. For other types, the time is scaled from
-    the machines of the newest usable job.
+    On machines on which the training ran, its time is that of the past jobs there. For other machines, the time is
+    scaled from the machines of the newest usable job.
 
     Args:
         rows: rows of the ledger of one model or job, oldest first.

@@ -100,7 +100,7 @@ class Option:
 
 @dataclass(frozen=True)
 class Exclusion:
-    """An instance type that was left out, and why. Kind "on demand": it was left out on spot only."""
+    """An instance type that was left out, and why. Kind "on demand": it has no option on spot, but one on demand."""
 
     instance_type: str
     region: str
@@ -161,7 +161,7 @@ class Recommendation:
         return sorted({option.price_date for option in options})
 
     def describe_nearest(self) -> str:
-        """Say what would fit if nothing is within the limits."""
+        """Say which option is nearest to the limits, for the case that no option is within them."""
         nearest = [(entry.nearest, entry) for entry in self.exclusions if entry.nearest]
         over_budget = [pair for pair in nearest if pair[1].kind == "budget"]
         if over_budget:
@@ -224,7 +224,7 @@ def _to_record(option: Option | None) -> dict[str, Any] | None:
 
 
 def _describe_nearest(pair: tuple[Option, Exclusion]) -> str:
-    """Describe an option that is beyond the limits, with its remedy, if it has one."""
+    """Describe an option that is beyond the limits. If it has a remedy, add the reason, which ends with the remedy."""
     option, exclusion = pair
     return f"{option.describe()}{f'; it {exclusion.reason}' if exclusion.remedy else ''}."
 
