@@ -1,10 +1,10 @@
 """Measure the torch template: rows a second with DDP and FSDP on one host and two, and the time of a checkpoint.
 
-The hosts are processes of this machine with one thread each, connected by gloo over the loopback interface. So the
-network takes almost no time, and the machine needs a core for each host. For comparison, a plain loop of torch trains
-the same network on the same batches in one process, without messages between processes, metrics or checkpoints. The
-times are those of whole epochs after the first one. A checkpoint is measured with a larger network, and its shards are
-on the local disk.
+The hosts are processes of this machine with one thread each, connected by gloo over the loopback interface. So
+messages take almost no time, and the machine needs a core for each host. For comparison, a plain loop of torch trains
+the same neural network on the same batches in one process, without messages, metrics or checkpoints. The times are
+those of whole epochs after the first one. A checkpoint is measured with a larger neural network, and the checkpoint's
+shards are on the local disk.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ NAMES = {"plain": "plain torch loop (peer)", "ddp": "DDP", "fsdp": "FSDP"}
 
 
 def run() -> dict[str, Any] | None:
-    """Return the seconds of epochs and of checkpoints, and as facts the rows a second; None without torch."""
+    """Return the seconds of epochs and of checkpoints, and facts such as the rows a second; None without torch."""
     if importlib.util.find_spec("torch") is None:
         sys.stderr.write("torch: skipped, because torch is not installed: pip install 'leeway[torch]'\n")
         return None

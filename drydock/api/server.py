@@ -1,4 +1,4 @@
-"""Run the HTTP server: moto's application with drydock's backends, and drydock's own requests."""
+"""Run the HTTP server: moto's application with drydock's backends, and the requests under /drydock/."""
 
 import fcntl
 import logging

@@ -1,6 +1,7 @@
 """Find and kill the processes of a job, including those that have left the job's process group.
 
-A tree is the folder of one host of a job (`HostTree`). A process belongs to the host in whose tree it runs.
+A tree is the folder of one host of a job (`HostTree`). A process belongs to the host whose tree is in the process's
+environment or mount namespace: see `read_host_trees`.
 """
 
 import contextlib
@@ -14,7 +15,7 @@ import psutil
 from drydock.execution.launcher import TREE_LINK
 
 TREE_VARIABLE = "DRYDOCK_TREE"
-"""Environment variable of every process of a host: the resolved path of the host's tree."""
+"""Environment variable that the processes of a host inherit: the resolved path of the host's tree."""
 # Seconds after which a process that does not end is left alone, and seconds between two checks.
 KILL_TIMEOUT_S = 5.0
 POLL_S = 0.01

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from pipelines.system.log import log
 
 NULL_TEXTS = ("NA", "N/A", "n/a", "NULL", "null", "None", "NaN", "nan", "-", "?")
-"""Texts that mean that a value is missing, in a column of numbers, of times, or of at most two other texts."""
+"""Texts that mean a missing value in a column whose other texts are numbers, times, or at most two distinct texts."""
 
 
 def find_decimal_point(origin: str, table: pa.Table) -> str:

@@ -115,9 +115,12 @@ def _describe_partition(
 
 
 def _describe_earlier(validations: Sequence[EarlierValidation]) -> list[documents.EarlierValidation]:
-    """Describe the first validation, and each in which other expectations failed than in the one before it.
+    """Describe the oldest validation, and each in which other expectations failed than in the one before it.
 
-    Only the first `MAX_EARLIER_VALIDATIONS` of these are described.
+    If these are more than `MAX_EARLIER_VALIDATIONS`, only the oldest are described.
+
+    Args:
+        validations: validations of a partition before the last one, oldest first.
     """
     changes = [
         validation

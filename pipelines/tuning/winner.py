@@ -1,4 +1,4 @@
-"""Write the winner of a tuning into the parameters of its model. All else in the file stays as it is."""
+"""Write the winner of a tuning into the parameters of its model. Other values and all comments stay as they are."""
 
 from __future__ import annotations
 
@@ -111,7 +111,11 @@ def _get_mapping(content: Any, name: str, origin: Path) -> Any:
 
 
 def _set_value(mapping: Any, key: str, value: Any) -> None:
-    """Set a value. A new key becomes the first: after the last key, an empty line may separate the next section."""
+    """Set a value. A new key becomes the first.
+
+    As the last key, it would come after the empty line that separates the mapping from the next section: ruamel.yaml
+    keeps this line with the key before it.
+    """
     if key in mapping:
         mapping[key] = value
     elif hasattr(mapping, "insert"):

@@ -18,8 +18,8 @@ class TableScorer:
     """Scores tables of features with a model as MLflow loaded it.
 
     For one row, MLflow and pandas take longer than the model. So up to `MAX_ROWS` rows are scored by the method
-    `score_columns` of the trained model, if it has one. The models of `pipelines.defaults.model` have it. MLflow scores
-    all other tables, and every table if it has to check the types of the features.
+    `score_columns` of the trained model, if it has one. The models of `pipelines.defaults.model` have it. The method
+    `predict` of `model` scores all other tables, and every table if MLflow has to check the types of the features.
 
     Args:
         model: the model as MLflow loads it, or a `DirectModel`, which was loaded without MLflow. Its signature was

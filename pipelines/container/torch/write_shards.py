@@ -48,7 +48,7 @@ def write_shards(
     temporary = Path(tempfile.mkdtemp(dir=folder, prefix=".making-"))
     try:
         paths = _write_all(temporary, samples, prefix, shard_bytes)
-        # Each index first, because a reader accepts a shard without an index.
+        # Each index is moved before its shard: without the index, a reader would not compare checksums.
         _move([file for path in paths for file in (get_index_path(path), path)], folder)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
@@ -56,7 +56,7 @@ def write_shards(
 
 
 def _move(files: Iterable[Path], folder: Path) -> None:
-    """Move the files into a folder, in this order; if one cannot be moved, delete those that were."""
+    """Move the files into a folder, in this order; if one cannot be moved, delete those already moved."""
     new_paths: list[Path] = []
     try:
         for file in files:

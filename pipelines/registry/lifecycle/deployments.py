@@ -83,7 +83,7 @@ def find_released_versions(state: State, endpoint: str, days: Days) -> list[str]
 
 
 def find_deployment_of_run(state: State, endpoint: str) -> Event | None:
-    """Return the endpoint's last deployment if this DAG run made it; else, and outside of Airflow, None."""
+    """Return the endpoint's last event if it is a deployment by this DAG run; else, and outside of Airflow, None."""
     event = find_last_event(state, endpoint)
     run_id = settings().run
     is_of_run = event is not None and event.kind is Kind.DEPLOYED and event.evidence.get("run") == run_id

@@ -25,7 +25,7 @@ def add_run(evidence: Path, *, updates_indexes: bool = True) -> Path:
 
     Args:
         evidence: file LEEWAY_HOME/validation/DATASET/PARTITION.json.
-        updates_indexes: whether to update the indexes. If false, the caller must update them after its last run.
+        updates_indexes: whether to update the indexes. If false, the caller must call `update_indexes` at the end.
 
     Returns:
         Path of the partition's page.
@@ -72,7 +72,7 @@ def _get_folder() -> Path:
 
 
 def _lock_site() -> AbstractContextManager[int]:
-    """Hold the lock of all pages while the block runs: an index is made from the summaries of all partitions."""
+    """Hold the lock of all pages while the block runs, so that no summary changes while an index is made from all."""
     return hold_lock(_get_folder().with_suffix(".lock"))
 
 
@@ -100,7 +100,7 @@ def _write_run(run: ValidationRun) -> Path:
 def _write_indexes(changed_datasets: Sequence[str]) -> None:
     """Write the pages of these datasets and the index of all datasets from the summaries.
 
-    The pages of other kinds that the index links to are created if they are missing.
+    The index also links to the indexes of the reports about models, which are created if they are missing.
     """
     datasets = {folder.name: _read_summaries(folder) for folder in sorted(_get_folder().glob("*")) if folder.is_dir()}
     for name in changed_datasets:

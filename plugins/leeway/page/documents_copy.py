@@ -1,6 +1,6 @@
-"""Fetch the documents of the page from S3, where the API server and the steps share no folder, such as on MWAA.
+"""Fetch the documents of the page from S3 if the API server and the steps share no folder, as on MWAA.
 
-`python -m pipelines status --write` copies them there as one zip file, if LEEWAY_STATUS_COPY is set. The API server
+`python -m pipelines status --write` copies them to S3 as one zip file, if LEEWAY_STATUS_COPY is set. The API server
 unpacks a new copy to its own LEEWAY_HOME/status, from which it sends them.
 """
 
@@ -24,7 +24,8 @@ from pipelines.system.files import replace_file
 CHECK_S = 30.0
 """Seconds between two requests to S3: a copy is written every few minutes."""
 TIMEOUT_S = 5
-"""Seconds after which a request to S3 fails. The first visitors wait at most as long for the first copy."""
+"""Longest wait for a connection to S3, and for its answer, seconds. The first visitors wait at most as long for the
+first copy."""
 DOCUMENT = re.compile(r"(?:(?:models|data)/)?[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}\.json")
 """Allowed names of files in a copy. No other is unpacked."""
 MAX_BYTES = 64 << 20

@@ -50,8 +50,8 @@ def build_inputs(
 def has_same_inputs(job: Mapping[str, Any], request: Mapping[str, Any]) -> bool:
     """Return whether a described job has the inputs of the request, and the same number of instances.
 
-    With another number of instances, sums are added in another order, so the model may differ in its last digits. Yet
-    a job with another number may resume from the same checkpoints.
+    With another number of instances, sums are added in another order, so the model may differ in its last digits. But
+    the folder of checkpoints does not depend on this number, so a job with another number may resume from them.
     """
     if job.get("ResourceConfig", {}).get("InstanceCount") != request["ResourceConfig"].get("InstanceCount"):
         return False

@@ -17,8 +17,9 @@ FINAL_STATES = ("SUCCEEDED", "FAILED")
 WAITING_STATES = ("SUBMITTED", "RUNNABLE")
 """States of a service job that waits in the queue: at first, and again after a preemption."""
 SERVICE_JOB = "ServiceJob"
-"""Key of a training job's description to which Leeway adds the name of its service job (`name`), its id (`id`), whether
-it has not ended (`is_live`), and since when the training job waited in the queue (`queued_at`; None: not known)."""
+"""Key that Leeway adds to a training job's description. Its value has the name (`name`) and the id (`id`) of the
+service job, whether the service job has not ended (`is_live`), and since when the training job waited in the queue
+(`queued_at`; None: not known)."""
 
 
 def build_list_request(queue: str, name: str) -> dict[str, Any]:
@@ -56,8 +57,8 @@ def describe_attempts(
 ) -> list[dict[str, Any]]:
     """Return SageMaker's descriptions of the training jobs of a service job, each with the key `SERVICE_JOB`.
 
-    If the service job waits for its next training job, or ended without any, the last description stands for the
-    service job itself: it has the fields of the request, and no ARN.
+    If the service job waits for its next training job, or ended without any, another description is added at the end.
+    It stands for the service job itself: it has the fields of the request, and no ARN.
 
     Args:
         service_job: response of DescribeServiceJob.
