@@ -48,13 +48,13 @@ def complete_file(path: Path) -> list[str]:
     """
     path = path.resolve()  # a link stays a link, and its target is written
     text = path.read_text(encoding="utf-8", errors="surrogateescape") if path.exists() else ""
-    pairs = [line.partition("=") for line in text.splitlines()]
+    lines = [line.partition("=") for line in text.splitlines()]
+    pairs = [(name.strip().removeprefix("export ").strip(), value.strip(" \t\"'")) for name, _, value in lines]
     # The line of an empty secret stays, and a new line is added: of two equal names, Compose uses the last.
-    existing_names = {name.strip().removeprefix("export ").strip() for name, _, value in pairs if value.strip(" \t\"'")}
-    existing_names |= {name.strip() for name, _, _ in pairs} & set(DEFAULTS)  # these variables may be empty
+    existing_names = {name for name, value in pairs if value or name in DEFAULTS}  # those of DEFAULTS may be empty
     new_values = {name: generate() for name, generate in list_generators().items() if name not in existing_names}
-    lines = [text.rstrip("\n")] if text.strip() else []
-    content = "\n".join([*lines, *(f"{name}={value}" for name, value in new_values.items())]) + "\n"
+    old_lines = [text.rstrip("\n")] if text.strip() else []
+    content = "\n".join([*old_lines, *(f"{name}={value}" for name, value in new_values.items())]) + "\n"
     temporary_path = path.with_name(f"{path.name}.{os.getpid()}")
     try:
         with os.fdopen(os.open(temporary_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
@@ -70,6 +70,6 @@ if __name__ == "__main__":
     try:
         names = complete_file(file)
     except OSError as error:
-        sys.exit(f"error: cannot write {file}: {error.strerror}.")
+        sys.exit(f"error: cannot read or write {file}: {error.strerror}.")
     result = f"{file}: {len(names)} values generated, readable only by you." if names else f"{file} is complete."
     sys.stdout.write(result + "\n")

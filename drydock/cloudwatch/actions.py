@@ -72,14 +72,14 @@ def _publish(previous_thread: threading.Thread | None, topics: Collection[str], 
     if previous_thread is not None:
         previous_thread.join()
     for arn in topics:
-        region, account_id = arn.removeprefix(TOPIC_PREFIX).split(":")[:2]
-        topic = sns_backends[account_id][region].topics.get(arn)
-        if topic is None:
-            log.warning("an alarm's action was not executed: there is no topic %s", arn)
-            continue
         try:
-            topic.publish(message, subject=subject)
-        except Exception:  # the subscriber does not answer; the other topics must get the message
+            region, account_id = arn.removeprefix(TOPIC_PREFIX).split(":")[:2]
+            topic = sns_backends[account_id][region].topics.get(arn)
+            if topic is None:
+                log.warning("an alarm's action was not executed: there is no topic %s", arn)
+            else:
+                topic.publish(message, subject=subject)
+        except Exception:  # the ARN is not valid, or no subscriber answers; the other topics must get the message
             log.exception("an alarm's action on the topic %s failed", arn)
 
 

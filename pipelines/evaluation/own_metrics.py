@@ -65,7 +65,7 @@ def load_own_metrics(dataset: Dataset) -> Mapping[str, Metric]:
         metrics: Mapping[str, Metric] = dict(dataset.import_module("metrics").METRICS)
     except Exception as error:  # the file may raise any error when it is imported
         reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
-        raise SpecError(f"{path} cannot be imported: {reason}.", "Correct the file.") from None
+        raise SpecError(f"{path} cannot be used: {reason}.", "Correct the file.") from None
     for name, metric in metrics.items():
         if not isinstance(metric, Metric):
             raise SpecError(f"{name!r} in {path} is not a metric.", "Make it with `make_metric`.")

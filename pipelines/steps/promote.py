@@ -1,4 +1,7 @@
-"""Make a version the champion, if it passed the gate and its as_of is not before the champion's. Idempotent.
+"""Make a version the champion, if its verdict allows this and its as_of is not before the champion's. Idempotent.
+
+A verdict allows it if the version passed. An approval by a person replaces an undecided verdict, if the gate permits
+this, and a passed verdict may need an approval, too.
 
 A backfill moves no alias unless `promote_in_backfill` is set: it only tags the version with the champion that it would
 have replaced.
@@ -39,7 +42,7 @@ class PromoteSpec(Spec):
     """Whether a backfill may promote a version whose as_of is not before the champion's."""
     force: bool = False
     """Whether to promote the version even if its as_of is before the champion's, or if it was judged against another
-    champion, rejected, rolled back or retired. It must have passed the gate nevertheless. Needs `why`."""
+    champion, rejected, rolled back or retired. The verdict must allow the promotion nevertheless. Needs `why`."""
     why: str = ""
     """The reason, for the event."""
     moved_by_hand: Literal["keep", "put_back"] = "put_back"
@@ -76,7 +79,7 @@ def run(spec: PromoteSpec) -> PromoteResult:
     If several promotions run at the same time, with verdicts against the same champion, only one succeeds.
 
     Raises:
-        PromotionError: the version did not pass, the verdict is about another version, or the verdict or the model's
+        PromotionError: the verdict does not allow a promotion, is about another version, or the verdict or the model's
             files were changed after the judgement. Also, unless a backfill runs the step: the version lacks the
             approval that it needs, or was rejected, rolled back or retired; the champion is newer; or the verdict is
             against another champion. In a backfill, a verdict against another champion is no obstacle, and each of the
@@ -107,7 +110,7 @@ def run(spec: PromoteSpec) -> PromoteResult:
     sync_aliases(registry, journal, spec.model)
     if event is None:
         return _make_result(spec, spec.version, changed=False, reason="it was champion already")
-    cause = "forced" if event.evidence["forced"] else "it passed"
+    cause = "forced" if event.evidence["forced"] else "it passed" if verdict["passed"] else "a person approved it"
     reason = f"{cause}; it replaces {_describe_champion(event.from_version)}"
     return _make_result(spec, event.from_version, changed=True, reason=reason)
 
@@ -154,7 +157,7 @@ class _Promotion:
         )
 
     def _find_objections(self, state: State, champion: ModelVersion | None) -> Iterator[str]:
-        """Yield the reasons against the promotion of a version that passed; `force` overrules them."""
+        """Yield the reasons against a promotion that the verdict allows; `force` overrules them."""
         from pipelines.registry.lifecycle import Kind
         from pipelines.registry.versions import read_as_of
 
@@ -193,7 +196,8 @@ def _tag_without_promoting(
     if champion_version == spec.version:
         return _make_result(spec, champion_version, changed=False, reason="it was champion already")
     registry.set_tags(spec.model, spec.version, {WOULD_PROMOTE_TAG: replaced_version or "none"})
-    reason = f"it passed, and would have replaced {_describe_champion(replaced_version)}, but {obstacle}"
+    verdict_text = "it passed" if verdict["passed"] else "its verdict is undecided"
+    reason = f"{verdict_text}, and it would have replaced {_describe_champion(replaced_version)}, but {obstacle}"
     return _make_result(spec, champion_version, changed=False, reason=reason)
 
 

@@ -120,8 +120,8 @@ def _print_table(summaries: Iterable[ModelSummary]) -> None:
     from pipelines.monitoring.drift.alarms import NO_DRIFT
 
     table = Table(title="Models")
-    titles = ("model", "health", "champion", "last week", "drift", "newest data", "last training", "endpoint")
-    for title in (*titles, "USD this month", "USD of its project"):
+    titles = ("model", "health", "champion", "newest labelled week", "drift", "newest data", "last training")
+    for title in (*titles, "endpoint", "USD this month", "USD of the project this month"):
         table.add_column(title)
     for summary in summaries:
         health = Text(summary.health, style=COLORS[summary.health])

@@ -44,7 +44,8 @@ def write_shards(
     """
     folder.mkdir(parents=True, exist_ok=True)
     if existing := sorted(folder.glob(f"{prefix}-*.tar")):
-        raise DataError(f"{folder} has the shard {existing[0].name} already.", "Use another folder, or delete it.")
+        hint = "Use another folder, or delete the old shards."
+        raise DataError(f"{folder} has the shard {existing[0].name} already.", hint)
     temporary = Path(tempfile.mkdtemp(dir=folder, prefix=".making-"))
     try:
         paths = _write_all(temporary, samples, prefix, shard_bytes)

@@ -52,8 +52,8 @@ def estimate_auc_difference(label: Array, candidate: Array, champion: Array, alp
     """Estimate the candidate's AUC minus the champion's, on the same rows.
 
     The variance is that of the differences of placements, so it includes the covariance of the two AUCs. If the
-    scores of both models are equal, the difference is exactly 0, and the interval is DeLong's. Otherwise, it is the
-    exact one if a label has fewer than 30 rows, or if the variance is 0.
+    scores of both models are equal, the difference and both ends of the interval are exactly 0. Otherwise, the interval
+    is DeLong's, or the exact one if a label has fewer than 30 rows or the variance is 0.
 
     Args:
         label: shape (rows,), 0 or 1, both present.
@@ -68,9 +68,10 @@ def estimate_auc_difference(label: Array, candidate: Array, champion: Array, alp
     truth, scores = validate_rows(label, candidate, champion)
     (ones, zeros), (champion_ones, champion_zeros) = (_compute_placements(truth, score) for score in scores)
     aucs, pair_count = (float(ones.mean()), float(champion_ones.mean())), min(len(ones), len(zeros))
-    se = _compute_standard_error(ones - champion_ones, zeros - champion_zeros)
+    are_equal = np.array_equal(scores[0], scores[1])
+    se = 0.0 if are_equal else _compute_standard_error(ones - champion_ones, zeros - champion_zeros)
     estimate = Estimate.from_standard_error(aucs[0] - aucs[1], se, len(truth), validate_alpha(alpha), -1.0, 1.0)
-    if np.array_equal(scores[0], scores[1]) or (pair_count >= edges.MIN_LABEL_ROWS and se > 0):
+    if are_equal or (pair_count >= edges.MIN_LABEL_ROWS and se > 0):
         return estimate
     low, high = edges.bound_difference(aucs, pair_count, alpha)
     return replace(estimate, low=low, high=high)

@@ -187,14 +187,17 @@ def _build_value_by_value(
 ) -> pa.Array:
     """Build an array of values that pyarrow cannot convert together; refuse the first value that does not fit."""
     arrays: list[pa.Array] = []
+    inferred_type: pa.DataType | None = None  # the type of the first value that is not None
     for index, value in enumerate(values):
         try:
-            array = pa.array([value], None if data_type or not arrays else arrays[0].type)
+            array = pa.array([value], inferred_type)
             arrays.append(_convert(array, data_type, zone) if data_type else array)
+            if data_type is None and value is not None:
+                inferred_type = array.type
         except (BadValueError, pa.ArrowException, OverflowError, ValueError, TypeError):
             problem = f"is not of type {data_type}" if data_type else "is of another type than the values before it"
             raise _build_bad_value_error(value, name, position, index, problem, hint="") from None
-    return pa.concat_arrays(arrays)
+    return pa.concat_arrays([array.cast(data_type or inferred_type) for array in arrays])
 
 
 def _to_text(value: Any) -> str:

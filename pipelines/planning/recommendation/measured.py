@@ -109,7 +109,8 @@ class MeasuredWorkload:
         if self.data_bytes is None or by_size is None:
             text = f"{self.jobs} past job(s) of {self.seconds:,.0f} s on {machines}"
         else:
-            size = f"{format_bytes(self.data_bytes)} of data{', as the newest had' if self.is_size_of_newest else ''}"
+            origin = ", the newest known size" if self.is_size_of_newest else ""
+            size = f"{format_bytes(self.data_bytes)} of data{origin}"
             past_jobs = f"{self.jobs} past job(s) with {by_size.describe_sizes()} on {machines}"
             text = f"{self.seconds:,.0f} s for {size}, from {past_jobs}"
         return f"{self.model}: {text}, {self.past_use.describe()}"

@@ -126,16 +126,16 @@ def read_run(path: Path) -> ValidationRun:
 def _describe_engines(meta: Mapping[str, Any]) -> str:
     """Describe how many expectations each engine judged, how many both judged, and whether their results agree."""
     counts, verification = _read_mapping(meta.get("engines")), _read_mapping(meta.get("verification"))
-    parts = [f"{_ENGINES[name]} ({counts[name]})" for name in _ENGINES if _read_int(counts.get(name))]
-    text = f"Judged by {' and '.join(parts)}" if parts else ""
+    engines = [f"{_ENGINES[name]} ({counts[name]})" for name in _ENGINES if _read_int(counts.get(name))]
+    parts = [f"by {' and '.join(engines)}"] if engines else []
     if verification:
         version = shorten(verification.get("great_expectations"), MAX_VALUE_CHARS)
         differences = verification.get("differences")
         count = len(differences) if isinstance(differences, list) else 0
         result = f"{count} of them differently" if count else "all of them with the same answers"
         compared_count = _read_int(verification.get("compared"))
-        text += f"; {compared_count} expectations by both (Great Expectations {version}), {result}"
-    return text
+        parts.append(f"{compared_count} expectations by both (Great Expectations {version}), {result}")
+    return f"Judged {'; '.join(parts)}" if parts else ""
 
 
 def _list_differences(meta: Mapping[str, Any]) -> list[str]:

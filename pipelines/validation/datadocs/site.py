@@ -100,10 +100,11 @@ def _write_run(run: ValidationRun) -> Path:
 def _write_indexes(changed_datasets: Sequence[str]) -> None:
     """Write the pages of these datasets and the index of all datasets from the summaries.
 
-    The index also links to the indexes of the reports about models, which are created if they are missing.
+    A dataset without a folder has no page. The index also links to the indexes of the reports about models, which are
+    created if they are missing.
     """
     datasets = {folder.name: _read_summaries(folder) for folder in sorted(_get_folder().glob("*")) if folder.is_dir()}
-    for name in changed_datasets:
+    for name in datasets.keys() & set(changed_datasets):
         _write(_get_folder() / name / "index.html", pages.render_dataset(name, datasets[name]))
     reports.create_missing_indexes()
     _write(_get_folder() / "index.html", pages.render_index(datasets))

@@ -45,13 +45,13 @@ def test_existing_lines_stay_and_missing_variables_are_added(tmp_path):
 def test_unwritable_folder_is_reported_in_one_line(tmp_path):
     result = run(tmp_path / "none" / ".env")
     assert result.returncode == 1
-    assert result.stderr == f"error: cannot write {tmp_path / 'none' / '.env'}: No such file or directory.\n"
+    assert result.stderr == f"error: cannot read or write {tmp_path / 'none' / '.env'}: No such file or directory.\n"
 
 
 def test_empty_secret_is_filled_and_exported_secret_stays(tmp_path):
     path = tmp_path / ".env"
     path.write_bytes(
-        b'REDIS_PASSWORD=\nMLFLOW_DB_PASSWORD=""\nexport GRAFANA_PASSWORD=mine\nCOMPOSE_PROFILES=\n# caf\xe9\n'
+        b'REDIS_PASSWORD=\nMLFLOW_DB_PASSWORD=""\nexport GRAFANA_PASSWORD=mine\nexport COMPOSE_PROFILES=\n# caf\xe9\n'
     )
     assert run(path).returncode == 0
     lines = path.read_bytes().splitlines()

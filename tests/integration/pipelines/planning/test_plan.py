@@ -83,7 +83,7 @@ def test_the_size_of_the_data(add_rows: Callable[..., None]) -> None:
     arguments = ("--like", "flights", "--allow", "ml.m5.2xlarge")
     record = json.loads(run(*arguments, "--json").stdout)
     assert record["workload"].startswith(
-        "flights: 1,800 s for 4 GiB of data, as the newest had, from 4 past job(s) with"
+        "flights: 1,800 s for 4 GiB of data, the newest known size, from 4 past job(s) with"
     )
     record = json.loads(run(*arguments, "--data-size", "2560 MiB", "--json").stdout)
     assert record["workload"].startswith("flights: 1,350 s for 2.5 GiB of data, from 4 past job(s) with 1 GiB to 4 GiB")

@@ -1,4 +1,4 @@
-"""Test that the messages of one alarm keep their order."""
+"""Test that the messages of one alarm keep their order, and that a bad action does not stop the others."""
 
 import json
 import time
@@ -29,3 +29,16 @@ def test_messages_come_in_the_order_of_the_changes(monkeypatch: pytest.MonkeyPat
         actions.execute(alarm, "123456789012")
     wait_until(lambda: len(states) == 3)
     assert states == ["ALARM", "OK", "ALARM"]
+
+
+def test_an_incomplete_arn_does_not_stop_the_other_topics(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic = sns_backends["123456789012"]["us-east-1"].create_topic("changes")
+    messages: list[str] = []
+    monkeypatch.setattr(topic, "publish", lambda message, **_: messages.append(message))
+    _, alarm = build_alarm({}, alarm_actions=["arn:aws:sns:changes", topic.arn])
+    alarm.update_state("by hand", "{}", "ALARM")
+    AlarmActions().execute(alarm, "123456789012")
+    wait_until(lambda: bool(messages))
+    assert "arn:aws:sns:changes" in caplog.text

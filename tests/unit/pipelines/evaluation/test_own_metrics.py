@@ -55,7 +55,7 @@ def test_loads_the_metrics_of_the_dataset() -> None:
         ({"auc": metric}, "regression", "ours/metrics.py has a metric 'auc', which is the name of a common metric"),
         ({"cost": compute_mae}, "regression", "'cost' in ours/metrics.py is not a metric"),
         ({"cost": metric}, "binary", "'cost' in ours/metrics.py is a metric of regression models, but the task is b"),
-        (3, "regression", "ours/metrics.py cannot be imported"),
+        (3, "regression", "ours/metrics.py cannot be used"),
     ):
         with pytest.raises(SpecError, match=problem):
             load(metrics, task)

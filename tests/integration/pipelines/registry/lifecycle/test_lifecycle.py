@@ -556,7 +556,11 @@ def test_a_verdict_that_needs_approval_waits_for_a_person(
     assert (decision.approved, decision.changed) == (True, True)
     assert decide(model, number).changed is False
     assert read_alias(client, model, "challenger") == number
-    assert promote(model, number).promoted
+    verdict_text = {"passed": "it passed", "undecided": "its verdict is undecided"}[outcome]
+    assert promote(model, number, backfill=True).reason.startswith(f"{verdict_text}, and it would have replaced no ")
+    result = promote(model, number)
+    cause = {"passed": "it passed", "undecided": "a person approved it"}[outcome]
+    assert (result.promoted, result.reason) == (True, f"{cause}; it replaces no champion")
     assert list_kinds(model) == ["registered", "approved", "promoted"]
     approval_event = read_state(model).events[1]
     assert (approval_event.why, approval_event.who) == ("I looked at it", decision.who)

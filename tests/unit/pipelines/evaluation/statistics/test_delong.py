@@ -60,6 +60,9 @@ def test_pairing_makes_the_interval_narrower() -> None:
 def test_equal_models_have_no_difference() -> None:
     estimate = delong.estimate_auc_difference(LABEL, SCORE, SCORE.copy(), 0.05)
     assert (estimate.value, estimate.low, estimate.high, estimate.se) == (0, 0, 0, 0)
+    one_row_label, score = np.array([1, 0, 0]), np.array([3.0, 2.0, 1.0])
+    estimate = delong.estimate_auc_difference(one_row_label, score, score, 0.05)
+    assert (estimate.value, estimate.low, estimate.high, estimate.se) == (0, 0, 0, 0), "one row of a label is enough"
 
 
 @pytest.mark.parametrize(("score", "value"), [(LABEL, 1.0), (-LABEL, 0.0), (np.zeros(700), 0.5)])

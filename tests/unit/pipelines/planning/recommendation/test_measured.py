@@ -172,7 +172,7 @@ def test_without_a_size_that_of_the_newest_job_counts() -> None:
     rows = make_sized_rows(1, 2, 4, 3)
     workload = build_measured_workload(rows, "flights")
     assert workload.seconds == pytest.approx(360)
-    assert "360 s for 3 GiB of data, as the newest had, from 4 past job(s)" in workload.describe()
+    assert "360 s for 3 GiB of data, the newest known size, from 4 past job(s)" in workload.describe()
     unknown = [*rows, make_row(9, training_s=360)]
     assert build_measured_workload(unknown, "flights").data_bytes == 3 * GIB, "the newest one whose size is known"
 
