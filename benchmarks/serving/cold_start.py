@@ -36,7 +36,7 @@ ENDPOINT, BUCKET = "flights", "bucket"
 KEYS = {"aws_access_key_id": "bench", "aws_secret_access_key": "bench", "region_name": "us-east-1"}
 FIRST, LATER, WARM = "cold start, no process stands by", "cold start, a process stands by", "a request without a start"
 BODIES = {"raw.json": "", "features.json": ", ready features"}
-"""For each kind of request: the file with the bodies, and the words with which its rows of the results end."""
+"""For each kind of request: the file with the bodies, and the words with which the names of its results end."""
 
 
 class Cases:
@@ -55,6 +55,7 @@ class Cases:
         self._runtime = boto3.client("sagemaker-runtime", endpoint_url=url, config=config, **KEYS)
         self._sagemaker = boto3.client("sagemaker", endpoint_url=url, **KEYS)
         self.seconds, self.cpu_seconds = defaultdict[str, list[float]](list), defaultdict[str, list[float]](list)
+        """For each result: the seconds of its requests, and the CPU seconds of the process that answered each."""
 
     def create_endpoint(self) -> None:
         """Create the endpoint of one serverless variant."""
@@ -83,19 +84,19 @@ class Cases:
             _wait(lambda: self._count_standbys() == 1 and len(self._list_processes()) == 1)
             self._send(LATER)
 
-    def _send(self, row: str) -> None:
+    def _send(self, result: str) -> None:
         cpu_before, begin = self._read_cpu_seconds(), time.perf_counter()
         response = self._runtime.invoke_endpoint(
             EndpointName=ENDPOINT, Body=self._body, ContentType="application/json", Accept="application/json"
         )
         answer = json.loads(response["Body"].read())
-        row += self._suffix
-        self.seconds[row].append(time.perf_counter() - begin)
+        result += self._suffix
+        self.seconds[result].append(time.perf_counter() - begin)
         # With ready features (the suffix is not empty), nothing is looked up.
         assert answer["scores"] and (self._suffix or answer["lookups"] == {"hour": {"found": 1}}), answer
         # The process that answered is the oldest one. The other one is the next standby process.
         pid, cpu_s = next(iter(self._read_cpu_seconds().items()))
-        self.cpu_seconds[row].append(cpu_s - cpu_before.get(pid, 0.0))
+        self.cpu_seconds[result].append(cpu_s - cpu_before.get(pid, 0.0))
 
     def _count_standbys(self) -> int:
         with urllib.request.urlopen(f"{self._url}/drydock/health") as response:
@@ -135,11 +136,13 @@ def run() -> dict[str, Any]:
                 cases = Cases(drydock, folder / "work", file)
                 cases.wait_for_service()
                 cases.measure()
-            for row, values in cases.seconds.items():
-                seconds[row] += values
-                cpu_seconds[row] += cases.cpu_seconds[row]
+            for result, values in cases.seconds.items():
+                seconds[result] += values
+                cpu_seconds[result] += cases.cpu_seconds[result]
     facts: dict[str, Any] = {"cores": os.cpu_count()}
-    facts |= {f"{row}: CPU seconds, median": round(statistics.median(row_s), 2) for row, row_s in cpu_seconds.items()}
+    facts |= {
+        f"{result}: CPU seconds, median": round(statistics.median(values), 2) for result, values in cpu_seconds.items()
+    }
     return {"seconds": dict(seconds), "facts": facts}
 
 

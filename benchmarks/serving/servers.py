@@ -113,6 +113,7 @@ def start_server(arguments: list[str], environment: dict[str, str], address: str
 
 
 def _is_answering(base: str, path: str) -> bool:
+    """Return whether a server answers at BASE/PATH. `is_reachable` appends /health to its address itself."""
     if path == "health":
         return is_reachable(base, 1.0)
     import requests

@@ -103,8 +103,8 @@ def _check_architecture(image: str, architecture: str) -> None:
     machine = run_docker("version", "--format", "{{.Server.Arch}}")
     if not architecture or architecture == machine or (architecture, machine) in COMPATIBLE_ARCHITECTURES:
         return
-    # On other systems, the engine runs in a virtual machine that has emulators. On Linux, it uses this machine's
-    # kernel, which must have one.
+    # On Linux, the engine uses this machine's kernel, which must have an emulator. On other systems, the engine runs in
+    # a virtual machine that has emulators.
     names = EMULATORS.get(architecture, ())
     if sys.platform != "linux" or any((EMULATORS_FOLDER / name).exists() for name in names):
         log.warning("the image %s is for %s, and is emulated on this machine's %s", image, architecture, machine)

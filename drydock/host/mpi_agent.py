@@ -16,12 +16,12 @@ from pathlib import Path
 
 # Seconds between two checks whether a file exists.
 PAUSE_S = 0.05
-# SageMaker's training toolkit waits for this long, too.
+# Longest wait of `wait` for a command, as in SageMaker's training toolkit.
 MAX_WAIT_S = 300.0
 
 
 def main(arguments: list[str]) -> int:
-    """Run one of the two commands, and return the exit code; 0 if `wait` gets no command within MAX_WAIT_S seconds."""
+    """Run `wait` or `start`, and return the exit code; 0 if `wait` gets no command within MAX_WAIT_S seconds."""
     verb, folder, host, *command = arguments
     command_file, exit_file = Path(folder) / f"{host}.command.json", Path(folder) / f"{host}.exit.json"
     if verb == "start":

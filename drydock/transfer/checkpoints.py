@@ -157,7 +157,7 @@ class CheckpointSync:
                 self._delete(object_store, name)
 
     def _copy_stable_file(self, name: str, path: Path, signature: Signature) -> BinaryIO | None:
-        """Copy a file that is not being written; return None if it is, or if it may be truncated.
+        """Copy a file; return None if it is being written or may be truncated. For quiet files, see QUIET_S.
 
         A file that is shorter than its object in S3 may be truncated: the job truncates a file before it writes it
         again, and a signal may have ended the job in between. Once the server knows that a signal ended the job,
@@ -177,9 +177,9 @@ class CheckpointSync:
     def _open_if_complete(self, name: str, path: Path, signature: Signature) -> BinaryIO | None:
         """Open a file of a job that a signal has ended; return None if the job was writing the file.
 
-        The job was writing a file if the file was being written at the last upload, and has not changed since. It
-        probably was if the file is shorter than its object in S3: most scripts truncate a file before they write it
-        again.
+        The job was writing a file if the file was being written at the last upload, and has not changed since. The job
+        was probably writing it, too, if the file is shorter than its object in S3: most scripts truncate a file before
+        they write it again.
         """
         was_being_written = self._skipped_files.get(name) == signature
         return None if was_being_written or self._may_be_truncated(name, signature) else open_regular_file(path)

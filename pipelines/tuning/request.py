@@ -97,7 +97,9 @@ def _check_points(plan: PlanSpec) -> None:
 
 
 def _check_values(plan: PlanSpec, fixed_values: Mapping[str, Any]) -> int:
-    """Check that the default training script accepts the bounds and the values; return its largest number of rounds.
+    """Check that the default training script accepts the fixed values and those of the space: both ends of a range.
+
+    Return the largest number of rounds of a trial.
 
     Raises:
         SpecError: the script refuses a name or a value. A retry cannot help.
@@ -112,7 +114,7 @@ def _check_values(plan: PlanSpec, fixed_values: Mapping[str, Any]) -> int:
 
 
 def _parse(hyperparameters: Mapping[str, Any], origin: str) -> Any:
-    """Return the arguments as the default training script parses them; `origin` names their keys in an error."""
+    """Parse hyperparameters as the default training script does; an error names their place, `origin`."""
     arguments: Sequence[str] = [part for name, value in hyperparameters.items() for part in (f"--{name}", str(value))]
     try:
         return parse_arguments(list(arguments))

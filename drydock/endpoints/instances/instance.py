@@ -94,7 +94,7 @@ class Instance:
         return str(self._forwarders[0].stream) if self._forwarders else ""
 
     def prepare(self) -> None:
-        """Create the folder tree, begin its log, and download the model into it.
+        """Create the folder tree, begin the instance's log, and download the model into the tree.
 
         Raises:
             JobFailed: The folder tree cannot be written, or the model cannot be downloaded, or needs packages that this
@@ -171,7 +171,7 @@ class Instance:
         self.pool = ConnectionPool(port)
 
     def _start_host(self, variable: str, niceness: int) -> RunningHost:
-        """Start the process with a niceness. The environment variable passes it to the model server, too."""
+        """Start the process with a niceness, and pass the niceness to the model server in the variable `variable`."""
         variables = {variable: str(niceness)}
         plan = plan_host(self.variant, self._tree, self._owner, self._executor, self._settings, variables)
         return self._executor.start(replace(plan, niceness=niceness))

@@ -178,7 +178,10 @@ def _explain_no_alarm(window: WindowResult, recent_breaches: Sequence[Breaches],
 
 
 def _explain_insignificant_effects(window: WindowResult, columns: Collection[str], policy: Policy) -> tuple[str, ...]:
-    """Explain that effects of these columns reach their bounds, but not significantly; the largest effect first."""
+    """Explain that effects of these columns reach their bounds, but not significantly.
+
+    The column furthest over its bound comes first.
+    """
     adjusted_p_values = _adjust_findings(window, policy)
     findings = sorted(
         (_find_largest_finding(window, column, policy) for column in columns),
@@ -220,6 +223,7 @@ def _format_subject(columns: Collection[str]) -> str:
 
 
 def _find_largest_finding(window: WindowResult, column: str, policy: Policy) -> Finding:
+    """Return the finding of a column whose effect is largest relative to its bound."""
     findings = (finding for finding in window.findings if finding.column == column)
     return max(findings, key=lambda finding: compute_bound_ratio(finding, policy))
 

@@ -49,7 +49,7 @@ class Rows:
     lake: Lake
     partition: Partition
     published_table: str
-    """Table whose partitions before and after this one serve as history."""
+    """Table whose partitions before and after the judged one serve as history."""
     folder: Path
     """Folder for temporary files; `open_rows` removes it when its block ends."""
     table: str = ""
@@ -57,7 +57,7 @@ class Rows:
     view: str = VIEW
     """View that has the rows."""
     count: int = 0
-    """Number of rows; 0 until the query of the aggregates sets it."""
+    """Number of rows; 0 before `suites/judging.py` has counted them."""
     table_numbers: Iterator[int] = field(default_factory=itertools.count)
     """Numbers for the names of temporary tables; shared with the rows that `select` returns."""
     readers: list[pa.RecordBatchReader] = field(default_factory=list)
@@ -89,7 +89,7 @@ class Rows:
         return _KINDS.get(self.schema.field(column).type, "other")
 
     def build_value_sql(self, column: str) -> str:
-        """Return the SQL of a column of `r`; NaN becomes null, as in pandas."""
+        """Return the SQL of a column, for a query whose rows have the alias `r`. NaN becomes null, as in pandas."""
         name = f"r.{quote_identifier(column)}"
         if pa.types.is_floating(self.schema.field(column).type):
             return f"(CASE WHEN NOT isnan({name}) THEN {name} END)"
@@ -146,7 +146,7 @@ def open_rows(lake: Lake, table: str, partition: Partition, published_table: str
         lake: lake with the table.
         table: table whose rows are judged.
         partition: the partition.
-        published_table: table whose partitions before and after this one serve as history.
+        published_table: table whose partitions before and after the judged one serve as history.
 
     Raises:
         DataError: the lake has no such table. A retry cannot help.

@@ -81,8 +81,8 @@ class Costs:
         """Check that the budgets allow `trainings` jobs; return the prices, US dollars an hour, by instance type.
 
         Raises:
-            AirflowFailException: the highest possible cost of the jobs exceeds the budget of the run, or the rest of
-                the project's budget for this month. A retry cannot help.
+            AirflowFailException: the highest possible cost of the jobs exceeds `budget_usd`, or the rest of the
+                project's budget for this month. A retry cannot help.
         """
         budget = self.check_budget(machines, trainings)
         if not budget["allowed"]:
