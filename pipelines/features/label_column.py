@@ -179,7 +179,8 @@ def _find_row_problem(dataset: Dataset, rows: ibis.Table, label: ibis.Column) ->
         return "depends on chance, the clock or a Python function, so it would differ between runs"
     partition_columns = ("date", "hour") if dataset.partition == "hour" else ("date",)
     if any(not set(partition_columns) <= set(_list_group_columns(window)) for window in root.find(ops.WindowFunction)):
-        return f"depends on rows of other days; group its window functions by {' and '.join(partition_columns)}"
+        columns = " and ".join(partition_columns)
+        return f"depends on rows of other {dataset.partition}s; group its window functions by {columns}"
     return ""
 
 

@@ -73,7 +73,7 @@ def build_request(plan: PlanSpec, dataset: Dataset, features: Path, hyperparamet
     fixed_values |= {"folds": plan.folds, "fold_days": plan.fold_days}
     # A dataset's own script may have other arguments. If it refuses one, the first trial fails.
     is_default = path.parent.name == "defaults"
-    num_round = _check_values(plan, fixed_values) if is_default else get_num_round(fixed_values)
+    num_round = _check_values(plan, fixed_values) if is_default else _find_largest_num_round(plan, fixed_values)
     _check_points(plan)
     digests = [sha256(path) for path in (*channels.values(), *script.list_code())]
     values = {**plan.model_dump(mode="json", include=set(IDENTITY_FIELDS)), "hyperparameters": fixed_values}
@@ -111,6 +111,19 @@ def _check_values(plan: PlanSpec, fixed_values: Mapping[str, Any]) -> int:
             argument = int(value) if isinstance(item, Range) and item.type == "int" else value
             num_round = max(num_round, _parse({**fixed_values, name: argument}, f"space.{name}").num_round)
     return int(num_round)
+
+
+def _find_largest_num_round(plan: PlanSpec, fixed_values: Mapping[str, Any]) -> int:
+    """Return the largest number of rounds of a trial of a dataset's own script.
+
+    Raises:
+        SpecError: num_round is no whole number. A retry cannot help.
+    """
+    item = plan.space.get("num_round")
+    if item is None:
+        return get_num_round(fixed_values)
+    values = [int(item.high)] if isinstance(item, Range) else item
+    return max(get_num_round({"num_round": value}) for value in values)
 
 
 def _parse(hyperparameters: Mapping[str, Any], origin: str) -> Any:
