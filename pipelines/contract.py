@@ -39,13 +39,13 @@ class Spec(Parameters):
 
     argument: ClassVar[str] = ""
     """Field that the command line also accepts as a positional argument: `reproduce flights@3`."""
-    needs: ClassVar[Mapping[str, str]] = {}
+    prerequisites: ClassVar[Mapping[str, str]] = {}
     """Maps a field to the other field that it needs to have an effect. A spec that gives the former without the latter
     is refused."""
     model_field: ClassVar[str] = "model"
     """Name of the field that holds the name of the model, whose models/NAME/params.yaml has parameters of the step. A
     spec need not have such a field."""
-    replaces: ClassVar[Mapping[str, str]] = {}
+    replaced_fields: ClassVar[Mapping[str, str]] = {}
     """Maps a field to the other field that it replaces. A spec that gives both is refused."""
 
     @classmethod
@@ -57,10 +57,10 @@ class Spec(Parameters):
 
     @model_validator(mode="after")
     def _refuse_fields_without_effect(self) -> Self:
-        for field, other_field in self.needs.items():
+        for field, other_field in self.prerequisites.items():
             if self._is_given(field) and not self._is_given(other_field):
                 raise PydanticCustomError(DEPENDS_ON_OTHER_FIELDS, f"{field} has no effect without {other_field}")
-        for field, other_field in self.replaces.items():
+        for field, other_field in self.replaced_fields.items():
             if self._is_given(field) and self._is_given(other_field):
                 raise PydanticCustomError(DEPENDS_ON_OTHER_FIELDS, f"{other_field} has no effect beside {field}")
         return self

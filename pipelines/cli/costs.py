@@ -149,7 +149,7 @@ def forecast_deployment(
     instance_options = {"instance_type": instance_type, "instance_count": instance_count}
     given_options = {name: value for name, value in instance_options.items() if value}
     # Options about instances replace a serverless endpoint of the section, so that the costs of both can be compared.
-    ignored_fields = {"serverless_memory_mb", *ReleasePolicy.needs} if given_options else set[str]()
+    ignored_fields = {"serverless_memory_mb", *ReleasePolicy.prerequisites} if given_options else set[str]()
     names = ReleasePolicy.model_fields.keys() - ignored_fields
     fields = {name: value for name, value in sections.get("serving", {}).items() if name in names}
     policy = ReleasePolicy.parse(fields | given_options, "section serving")
@@ -239,8 +239,8 @@ def _estimate_worst_case(
     instance_types = [instance_type] if instance_type else budget.get("instance_types", [])
     max_duration_s = max_run_s or budget.get("max_run_s")
     price_region = _find_region(region, budget)
-    required_options = {"--instance-type": instance_types, "--max-run-s": max_duration_s, "--region": price_region}
-    missing_options = [option for option, value in required_options.items() if not value]
+    prerequisites = {"--instance-type": instance_types, "--max-run-s": max_duration_s, "--region": price_region}
+    missing_options = [option for option, value in prerequisites.items() if not value]
     if missing_options or not max_duration_s:
         raise SpecError(
             f"the worst case of a run of {dag} is not known.", f"To forecast it, give {', '.join(missing_options)}."

@@ -24,7 +24,7 @@ HOUR_S, DAY_S, WEEK_S = 3_600, 86_400, 604_800
 class ReleasePolicy(Spec):
     """Instances, traffic, alarms and data capture of an endpoint. Times and percentages have SageMaker's limits."""
 
-    needs: ClassVar[Mapping[str, str]] = {
+    prerequisites: ClassVar[Mapping[str, str]] = {
         "serverless_max_concurrency": "serverless_memory_mb",
         "serverless_load": "serverless_memory_mb",
     }
@@ -86,8 +86,8 @@ class ReleasePolicy(Spec):
     def _check_release(self) -> Self:
         """Refuse a release that takes too long, and alarms that CloudWatch refuses or that no bad canary could raise.
 
-        The command `check` ignores these errors, as it ignores those of `needs`: params.yaml may have only some of the
-        fields.
+        The command `check` ignores these errors, as it ignores those of `prerequisites`: params.yaml may have only some
+        of the fields.
         """
         if problem := self._find_release_problem():
             raise PydanticCustomError(DEPENDS_ON_OTHER_FIELDS, "{problem}", {"problem": problem})

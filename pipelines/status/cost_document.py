@@ -23,8 +23,8 @@ from pipelines.errors import LeewayError
 from pipelines.lake import DATE_COLUMN
 from pipelines.status.advice import list_advice
 from pipelines.status.documents.costs import CostDocument, EndpointCost, JobCost, MonthCost, PayerCost, ProjectBudget
+from pipelines.status.inputs import StatusInputs
 from pipelines.status.jobs.use import describe_use_of_row
-from pipelines.status.pass_data import PassData
 from pipelines.status.texts import shorten
 from pipelines.window import subtract_months
 
@@ -36,7 +36,7 @@ MONTHS = 12
 Row = Mapping[str, Any]
 
 
-def build_cost_document(data: PassData) -> CostDocument:
+def build_cost_document(data: StatusInputs) -> CostDocument:
     """Build the document of the costs.
 
     Raises:
@@ -92,7 +92,7 @@ def _describe_endpoint(running_fleet: RunningFleet) -> EndpointCost:
     )
 
 
-def _sum_months(data: PassData, jobs: Iterable[Row], endpoint_rows: Iterable[Row]) -> list[MonthCost]:
+def _sum_months(data: StatusInputs, jobs: Iterable[Row], endpoint_rows: Iterable[Row]) -> list[MonthCost]:
     """Sum the costs of the last `MONTHS` months by month, project and model, the oldest month first."""
     first = subtract_months(data.now.date().replace(day=1), MONTHS - 1)
     sums: dict[tuple[str, str, str], dict[str, float]] = {}
@@ -111,7 +111,7 @@ def _sum_months(data: PassData, jobs: Iterable[Row], endpoint_rows: Iterable[Row
     ]
 
 
-def _allocate_rows(rows: Sequence[Row], data: PassData) -> tuple[Sequence[Row], Coverage | None]:
+def _allocate_rows(rows: Sequence[Row], data: StatusInputs) -> tuple[Sequence[Row], Coverage | None]:
     """Add to each row who pays, and the part of its cost that the stated commitments cover.
 
     Returns:
@@ -127,7 +127,7 @@ def _round_amounts(amounts: Mapping[str, float]) -> dict[str, float]:
     return {name: round(usd, DIGITS) for name, usd in amounts.items()}
 
 
-def _list_payers(data: PassData, rows: Iterable[Row]) -> list[PayerCost]:
+def _list_payers(data: StatusInputs, rows: Iterable[Row]) -> list[PayerCost]:
     """Sum the costs of the last `MONTHS` months by month and who pays, the oldest month first."""
     first = subtract_months(data.now.date().replace(day=1), MONTHS - 1)
     month_rows = [{**row, "month": f"{row[DATE_COLUMN]:%Y-%m}"} for row in rows if row[DATE_COLUMN] >= first]
@@ -156,7 +156,7 @@ def _load_policy() -> ShowbackPolicy:
         return ShowbackPolicy()
 
 
-def _list_budgets(data: PassData, rows: Iterable[Row], fleets: Sequence[RunningFleet]) -> list[ProjectBudget]:
+def _list_budgets(data: StatusInputs, rows: Iterable[Row], fleets: Sequence[RunningFleet]) -> list[ProjectBudget]:
     """List the projects that have a model, a running endpoint or costs in the current month, sorted by name."""
     budgets, month = find_budgets(data.models), get_current_month()
     spent_usd: dict[str, float] = {}

@@ -11,8 +11,8 @@ from pipelines.partitions import Partition, get_date
 from pipelines.settings import settings
 from pipelines.status.documents import data as documents
 from pipelines.status.documents.data import DatasetDetails, ExpectationFailures, PartitionState
+from pipelines.status.inputs import StatusInputs
 from pipelines.status.model_status import find_newest_partition, find_publication_time
-from pipelines.status.pass_data import PassData
 from pipelines.status.texts import shorten
 from pipelines.status.validations import EarlierValidation, Failure, Validation, read_validations
 
@@ -30,7 +30,7 @@ State = Literal["published", "quarantined", "refused", "stale", "not_validated"]
 """State of a partition; `PartitionState.state` explains each."""
 
 
-def build_dataset_details(data: PassData, dataset: Dataset, models: Sequence[str]) -> DatasetDetails:
+def build_dataset_details(data: StatusInputs, dataset: Dataset, models: Sequence[str]) -> DatasetDetails:
     """Build the document of a dataset. With `rows_from`, its partitions are those of the dataset that has the rows.
 
     Args:

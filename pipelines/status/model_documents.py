@@ -13,8 +13,8 @@ from pipelines.registry.lifecycle.events import CHECKS
 from pipelines.settings import settings
 from pipelines.status.documents.model import CheckResult, ModelDetails, VersionFacts
 from pipelines.status.documents.models import DriftDecision, LastTraining, ModelSummary, Performance
+from pipelines.status.inputs import StatusInputs
 from pipelines.status.model_status import DriftState, ModelStatus, read_drift, read_status
-from pipelines.status.pass_data import PassData
 from pipelines.status.performance import measure_weeks
 from pipelines.status.texts import shorten
 from pipelines.status.timeline import build_timeline, find_report_url, map_as_of
@@ -25,7 +25,7 @@ SUMMARY_WEEKS = 12
 """Number of weeks whose performance is in the list of models."""
 
 
-def build_details(data: PassData, model: str) -> ModelDetails:
+def build_details(data: StatusInputs, model: str) -> ModelDetails:
     """Build the details of a model.
 
     Raises:
@@ -57,7 +57,7 @@ def build_details(data: PassData, model: str) -> ModelDetails:
     )
 
 
-def build_summary(data: PassData, model: str) -> ModelSummary:
+def build_summary(data: StatusInputs, model: str) -> ModelSummary:
     """Build the line of a model in the list, with all weeks of its performance.
 
     Raises:
@@ -97,8 +97,8 @@ def _copy_fields(status: ModelStatus) -> dict[str, Any]:
     return {**fields, "reason": shorten(status.reason), "endpoints": dict(status.endpoints)}
 
 
-def _find_last_decision(data: PassData, model: str, version: str) -> DriftDecision | None:
-    """Return the last drift decision about a version, even if it is older than `PassData.read_drift_history` reads."""
+def _find_last_decision(data: StatusInputs, model: str, version: str) -> DriftDecision | None:
+    """Return the last drift decision about a version, even if it is not in `StatusInputs.read_drift_history`."""
     if decision := data.read_drift_history(model).find_last_decision(model, version):
         return decision
     drift = read_drift(data.lake, model, version) if version else None
@@ -110,7 +110,7 @@ def _find_last_decision(data: PassData, model: str, version: str) -> DriftDecisi
 
 
 def _measure_performance(
-    data: PassData, model: str, dataset: Dataset, state: State, history: History
+    data: StatusInputs, model: str, dataset: Dataset, state: State, history: History
 ) -> Performance | None:
     return measure_weeks(data.lake, model, dataset.task, state, map_as_of(history)) if dataset.label else None
 

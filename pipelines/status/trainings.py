@@ -12,7 +12,7 @@ from pipelines.loop import facts
 from pipelines.loop.ask_guards import TrainingQuestion, ask_guards
 from pipelines.loop.events import History
 from pipelines.status.documents.model import GuardAnswer, TrainingAge, TrainingForecast
-from pipelines.status.pass_data import PassData
+from pipelines.status.inputs import StatusInputs
 from pipelines.status.texts import shorten
 from pipelines.status.timeline import map_as_of
 from pipelines.window import DAY
@@ -37,7 +37,7 @@ class TrainingOutlook:
         return any(answer.guard == "breaker" and answer.why for answer in self.guards)
 
 
-def assess_next_training(data: PassData, model: str, dataset: Dataset, history: History) -> TrainingOutlook:
+def assess_next_training(data: StatusInputs, model: str, dataset: Dataset, history: History) -> TrainingOutlook:
     """Find out what the guards would answer, and the worst-case cost of a training as of the day after the newest data.
 
     If the budget cannot be checked, for example because the price of an instance is not known, the guard of the budget
@@ -73,7 +73,7 @@ def assess_next_training(data: PassData, model: str, dataset: Dataset, history: 
     return TrainingOutlook(question.as_of, guards, forecast)
 
 
-def find_training_age(data: PassData, model: str, dataset: Dataset, history: History) -> TrainingAge | None:
+def find_training_age(data: StatusInputs, model: str, dataset: Dataset, history: History) -> TrainingAge | None:
     """Find out from which as_of on a training is due by age, without drift.
 
     Return None if the policy sets no `max_age_days`, if there is no champion, or if its as_of is not known because the
@@ -91,7 +91,7 @@ def find_training_age(data: PassData, model: str, dataset: Dataset, history: His
     return TrainingAge(last_as_of=age_limit.last_as_of, max_age_days=age_limit.max_age_days, due_on=age_limit.due_on)
 
 
-def _check_budget(data: PassData, model: str) -> BudgetVerdict | None:
+def _check_budget(data: StatusInputs, model: str) -> BudgetVerdict | None:
     """Compare the worst-case cost of a training with its budgets; None in the case of `NO_FORECAST`."""
     training = facts.load_planned_training(model)
     return check_budget(training, data.running_fleets, data.lake) if training else None

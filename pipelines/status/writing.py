@@ -16,8 +16,8 @@ from pipelines.status.cost_document import build_cost_document
 from pipelines.status.data_documents import build_dataset_details
 from pipelines.status.documents.json_object import Document
 from pipelines.status.documents.models import ModelList, ModelSummary
+from pipelines.status.inputs import StatusInputs
 from pipelines.status.model_documents import build_details, shorten_performance
-from pipelines.status.pass_data import PassData
 from pipelines.status.texts import shorten
 from pipelines.system.error_translation import translate_error
 from pipelines.system.files import replace_file
@@ -48,7 +48,7 @@ def write_documents(lake: CachedLake) -> dict[str, LeewayError]:
         ConflictError, ServiceError: the lake does not answer. A retry can help.
     """
     started_at = time.monotonic()
-    data, writer = PassData(lake), _Writer(settings().home / FOLDER)
+    data, writer = StatusInputs(lake), _Writer(settings().home / FOLDER)
     models_by_dataset: dict[str, list[str]] = {}
     datasets: dict[str, Dataset] = {}
     summaries: list[ModelSummary] = []
@@ -121,7 +121,7 @@ class _Writer:
                 continue
 
 
-def _load_dataset(data: PassData, model: str) -> Dataset:
+def _load_dataset(data: StatusInputs, model: str) -> Dataset:
     if Path(model).name != model:
         raise DataError(f"the model {model!r} cannot have a document: its name is not a file name.")
     return data.load_dataset(model)
@@ -131,7 +131,7 @@ def _build_path(folder: str, name: str) -> str:
     return f"{folder}/{name}.json"
 
 
-def _build_list(data: PassData, summaries: list[ModelSummary], problems: Mapping[str, LeewayError]) -> ModelList:
+def _build_list(data: StatusInputs, summaries: list[ModelSummary], problems: Mapping[str, LeewayError]) -> ModelList:
     unreadable_models = {
         model: shorten(problems[name].message)
         for model in data.models

@@ -30,7 +30,7 @@ MAX_NAMED = 3
 class CheckLakeSpec(Spec):
     """The part of the lake to check, and whether to repair it."""
 
-    needs: ClassVar[Mapping[str, str]] = {"backup": "repair"}
+    prerequisites: ClassVar[Mapping[str, str]] = {"backup": "repair"}
 
     repair: bool = False
     """Whether to restore lost files."""

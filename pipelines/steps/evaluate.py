@@ -44,7 +44,7 @@ def _require_model_name(name: str) -> str:
 class EvaluateSpec(Spec):
     """The model to evaluate, the rows for it, and whether to register it."""
 
-    needs: ClassVar[Mapping[str, str]] = {"training_job": "model", "lineage": "model"}
+    prerequisites: ClassVar[Mapping[str, str]] = {"training_job": "model", "lineage": "model"}
 
     dataset: str = ""
     """Dataset of the model; empty: the one that the features were built from."""

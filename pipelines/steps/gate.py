@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 class GateSpec(Spec):
     """The candidate to judge, and the policy."""
 
-    needs: ClassVar[Mapping[str, str]] = {"version": "model"}
+    prerequisites: ClassVar[Mapping[str, str]] = {"version": "model"}
 
     dataset: str = ""
     """Dataset of the model; empty: the one that the features were built from."""

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 class PreprocessSpec(Spec):
     """The window to build features from, and the folder to write them to."""
 
-    replaces: ClassVar[Mapping[str, str]] = {"window": "snapshot"}
+    replaced_fields: ClassVar[Mapping[str, str]] = {"window": "snapshot"}
 
     snapshot: Path = Path("data/snapshot.json")
     """The pinned window, as `snapshot` wrote it; its rows are read from the lake."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class RollbackSpec(Spec):
     """The version that becomes champion again, and why."""
 
-    needs: ClassVar[Mapping[str, str]] = {"force": "to"}
+    prerequisites: ClassVar[Mapping[str, str]] = {"force": "to"}
 
     model: str
     """Registered model."""

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 class ScoreSpec(Spec):
     """One published partition to score."""
 
-    needs: ClassVar[Mapping[str, str]] = {"request": "response"}
+    prerequisites: ClassVar[Mapping[str, str]] = {"request": "response"}
 
     dataset: str
     """Dataset whose published table holds the partition."""

@@ -32,8 +32,8 @@ version and 17 for a digest."""
 class ServingSpec(ReleasePolicy):
     """The version that an endpoint will serve, and the parameters of its release."""
 
-    # See `Spec.replaces`: a spec that gives both is refused.
-    replaces: ClassVar[Mapping[str, str]] = {"previous": "version"}
+    # See `Spec.replaced_fields`: a spec that gives both is refused.
+    replaced_fields: ClassVar[Mapping[str, str]] = {"previous": "version"}
 
     model: str
     """Registered model."""

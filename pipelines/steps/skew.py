@@ -33,8 +33,8 @@ OUTCOME_PRIORITY: tuple[Outcome, ...] = ("skew", "ok", "undecided")
 class SkewSpec(Spec):
     """The requests to compare, and the share of rows that may differ."""
 
-    needs: ClassVar[Mapping[str, str]] = {"version": "rows"}
-    replaces: ClassVar[Mapping[str, str]] = {"rows": "requests"}
+    prerequisites: ClassVar[Mapping[str, str]] = {"version": "rows"}
+    replaced_fields: ClassVar[Mapping[str, str]] = {"rows": "requests"}
 
     dataset: str
     """Dataset of the rows."""

@@ -22,7 +22,7 @@ MAX_HOURS = 4_380
 class PlanSpec(Spec):
     """The space of a search, its strategy and its limits."""
 
-    needs: ClassVar[Mapping[str, str]] = {"instance_type": "budget_usd", "region": "budget_usd"}
+    prerequisites: ClassVar[Mapping[str, str]] = {"instance_type": "budget_usd", "region": "budget_usd"}
 
     space: Space
     """For each hyperparameter a range, such as {low: 3, high: 10, type: int} or {low: 0.01, high: 0.3, log: true}, or a

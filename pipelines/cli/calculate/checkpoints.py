@@ -24,9 +24,9 @@ from pipelines.planning.sizes import require_positive
 
 @dataclass(frozen=True, kw_only=True)
 class CheckpointsRequest:
-    """The options of the command. `needs` maps an option to others: if it is given, one of these must be given, too."""
+    """The options of the command. `prerequisites` maps an option to others: one of these must be given, too."""
 
-    needs: ClassVar[Mapping[str, tuple[str, ...]]] = {
+    prerequisites: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "write_gb_s": ("params",),
         "precision": ("params",),
         "optimizer": ("params",),

@@ -17,9 +17,9 @@ def build_command(request_class: type[Any], calculate: Callable[[Any], Report]) 
     """Build the function of a command, with a signature from the fields of the request, and --json.
 
     Args:
-        request_class: dataclass whose fields are annotated as options of typer. Its attribute `needs` maps a field to
-            other fields: at least one of them must be given, too. Its attribute `replaced_by` maps a field to the
-            field that takes its place: only one of both may be given.
+        request_class: dataclass whose fields are annotated as options of typer. Its attribute `prerequisites` maps a
+            field to other fields: at least one of them must be given, too. Its attribute `replaced_by` maps a field to
+            the field that takes its place: only one of both may be given.
         calculate: function from a request to a report; its docstring is the help of the command.
     """
 
@@ -49,9 +49,9 @@ def _check_options(context: typer.Context, request_class: type[Any]) -> None:
     """
     given_options = list_given_options(context)
     options = {parameter.name: parameter.opts[0] for parameter in context.command.params}
-    for name, needed_names in getattr(request_class, "needs", {}).items():
-        if name in given_options and given_options.keys().isdisjoint(needed_names):
-            needed_options = " or ".join(options[needed_name] for needed_name in needed_names)
+    for name, required_names in getattr(request_class, "prerequisites", {}).items():
+        if name in given_options and given_options.keys().isdisjoint(required_names):
+            needed_options = " or ".join(options[needed_name] for needed_name in required_names)
             raise SpecError(
                 f"{given_options[name]} has no effect without {needed_options}.",
                 f"Leave out {given_options[name]}, or give {needed_options}, too.",

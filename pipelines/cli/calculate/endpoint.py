@@ -27,9 +27,9 @@ DEFAULT_MEMORY_GB = 2.0
 
 @dataclass(frozen=True, kw_only=True)
 class EndpointRequest:
-    """The options of the command. `needs` maps an option to others: it has no effect unless one of them is given."""
+    """The options of the command. `prerequisites` maps an option to others: one of these must be given, too."""
 
-    needs: ClassVar[Mapping[str, tuple[str, ...]]] = {
+    prerequisites: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "usd_per_h": ("requests_per_month",),
         "serverless_usd": ("requests_per_month",),
         "memory_gb": ("requests_per_month",),

@@ -27,9 +27,9 @@ from pipelines.planning.sizes import DecoderSize
 
 @dataclass(frozen=True, kw_only=True)
 class InferenceRequest:
-    """The options of the command. `needs` maps an option to others: if it is given, one of these must be given, too."""
+    """The options of the command. `prerequisites` maps an option to others: one of these must be given, too."""
 
-    needs: ClassVar[Mapping[str, tuple[str, ...]]] = {
+    prerequisites: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "sequence": ("model",),
         "batch": ("model",),
         "cache": ("model",),

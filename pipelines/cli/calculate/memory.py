@@ -40,9 +40,9 @@ PARTS = (*STATES, "activations", "working", "gathered")
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryRequest:
-    """The options of the command. `needs` maps an option to others: if it is given, one of these must be given, too."""
+    """The options of the command. `prerequisites` maps an option to others: one of these must be given, too."""
 
-    needs: ClassVar[Mapping[str, tuple[str, ...]]] = {
+    prerequisites: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "sequence": ("model",),
         "batch": ("model",),
         "recompute": ("model",),

@@ -54,9 +54,9 @@ GRADIENT_BYTES = 2
 
 @dataclass(frozen=True, kw_only=True)
 class TimeRequest:
-    """The options of the command. `needs` maps an option to others: if none of these is given, it has no effect."""
+    """The options of the command. `prerequisites` maps an option to others: one of these must be given, too."""
 
-    needs: ClassVar[Mapping[str, tuple[str, ...]]] = {
+    prerequisites: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "network_gbit": ("instances",),
         "network_share": ("network_gbit",),
         "stage": ("instances",),

@@ -65,11 +65,11 @@ def run_command(
 
 def _show(models: Iterable[str], *, as_json: bool) -> None:
     from pipelines.lake.cached import CachedLake
+    from pipelines.status.inputs import StatusInputs
     from pipelines.status.model_documents import build_summary, shorten_performance
-    from pipelines.status.pass_data import PassData
 
-    pass_data = PassData(CachedLake.open())
-    summaries = [shorten_performance(build_summary(pass_data, name)) for name in models]
+    inputs = StatusInputs(CachedLake.open())
+    summaries = [shorten_performance(build_summary(inputs, name)) for name in models]
     if as_json:
         write_json([summary.model_dump(mode="json") for summary in summaries])
     else:

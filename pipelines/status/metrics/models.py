@@ -13,9 +13,9 @@ from prometheus_client.registry import Collector
 from pipelines.lake.cached import CachedLake
 from pipelines.partitions import get_date, parse_partition
 from pipelines.status.documents.models import HEALTHS, ModelSummary, Performance
+from pipelines.status.inputs import StatusInputs
 from pipelines.status.metrics.costs import CostCollector
 from pipelines.status.model_documents import build_summary
-from pipelines.status.pass_data import PassData
 from pipelines.system.error_translation import translate_error
 from pipelines.system.log import log
 
@@ -40,7 +40,7 @@ class StatusCollector(Collector):
         self,
         models: Iterable[str],
         lake: CachedLake,
-        read: Callable[[PassData, str], ModelSummary] = build_summary,
+        read: Callable[[StatusInputs, str], ModelSummary] = build_summary,
         costs: CostCollector | None = None,
     ) -> None:
         self._models, self._lake, self._read, self._costs = list(models), lake, read, costs
@@ -57,7 +57,7 @@ class StatusCollector(Collector):
             if self._costs:
                 self._costs.clear()
             return
-        data = PassData(self._lake)
+        data = StatusInputs(self._lake)
         self._summaries = {model: self._read_or_log_error(data, model) for model in self._models}
         self._read_at = dt.datetime.now(dt.UTC)
         if self._costs:
@@ -80,7 +80,7 @@ class StatusCollector(Collector):
                 _add_summary(metrics, summary)
         return [*metrics.values(), *(self._costs.collect() if self._costs else ())]
 
-    def _read_or_log_error(self, data: PassData, model: str) -> ModelSummary | None:
+    def _read_or_log_error(self, data: StatusInputs, model: str) -> ModelSummary | None:
         try:
             return self._read(data, model)
         except Exception as error:  # a lake that does not answer must not end the server that exports the metrics

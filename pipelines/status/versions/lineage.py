@@ -12,7 +12,7 @@ from pipelines.registry.lifecycle.events import ORIGIN
 from pipelines.settings import settings
 from pipelines.status.documents.lineage import VersionLineage
 from pipelines.status.documents.model import TimelineEvent
-from pipelines.status.pass_data import PassData
+from pipelines.status.inputs import StatusInputs
 from pipelines.status.texts import shorten
 from pipelines.status.timeline import find_report_url
 from pipelines.status.versions.usage import find_scored_days, list_serving_periods
@@ -22,7 +22,7 @@ TEXTS = ("table", "snapshot_id", "rows_train", "rows_holdout", "data_version", "
 
 
 def list_lineages(
-    data: PassData,
+    data: StatusInputs,
     model: str,
     dataset: Dataset,
     state: State,

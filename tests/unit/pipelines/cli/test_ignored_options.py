@@ -4,7 +4,8 @@ Three mechanisms, over all commands of `python -m pipelines`, `python -m stack` 
 
 * A value that is nonsense is refused beside every other option.
 * Each option of a function is read on every path through the function that ends without an error.
-* A step's field that has an effect only with another field is named in `Spec.needs`, or in `Spec.replaces`.
+* A step's field that has an effect only with another field, or only without it, is named in `Spec.prerequisites` or
+  `Spec.replaced_fields`.
 """
 
 from __future__ import annotations
@@ -214,11 +215,11 @@ def test_a_nonsense_value_of_a_step_is_refused_whatever_the_other_fields_are(ste
 def test_a_field_without_effect_is_refused(step: str) -> None:
     spec_class = load_spec_class(step)
     required = {name: value for name, value in REQUIRED.items() if name in spec_class.model_fields}
-    pairs = [*spec_class.needs.items(), *spec_class.replaces.items()]
+    pairs = [*spec_class.prerequisites.items(), *spec_class.replaced_fields.items()]
     for field, other in pairs:
         alone = {field: VALUES.get(field, "x")}
         both = {**alone, other: VALUES.get(other, "y")}
-        refused, accepted = (alone, both) if field in spec_class.needs else (both, alone)
+        refused, accepted = (alone, both) if field in spec_class.prerequisites else (both, alone)
         with pytest.raises(SpecError, match=r"has no effect (without|beside)") as error:
             spec_class.parse({**required, **refused}, "test")
         assert field in str(error.value) and other in str(error.value)
@@ -239,7 +240,9 @@ VALUES: dict[str, Any] = {
 
 def test_there_are_fields_that_need_another() -> None:
     """This is the negative control of the test above."""
-    assert sum(bool(load_spec_class(step).needs or load_spec_class(step).replaces) for step in STEPS) >= 5
+    assert (
+        sum(bool(load_spec_class(step).prerequisites or load_spec_class(step).replaced_fields) for step in STEPS) >= 5
+    )
 
 
 @pytest.mark.parametrize(

@@ -19,10 +19,10 @@ from pipelines.status.drift_history import WEEKS, DriftHistory, read_drift_histo
 from pipelines.status.model_status import find_newest_partition
 
 
-class PassData:
-    """The data of one pass, in which the documents or the metrics of all models are built.
+class StatusInputs:
+    """What the documents or the metrics of all models are built from.
 
-    Each value is read when it is first needed, and is then cached.
+    Each value is read when it is first needed, and is then cached. So one object serves for one time of writing.
 
     Args:
         lake: lake to read.
