@@ -176,7 +176,8 @@ def _time_steps(clone: StackClone) -> dict[str, list[float]]:
     with tempfile.TemporaryDirectory() as home:
         for number in range(STEP_RUNS + 1):
             for step in STEPS:
-                arguments = ("-m", "pipelines", step, "--partition", str(FIRST_DAY + number * ONE_DAY))
+                day = str(FIRST_DAY + number * ONE_DAY)
+                arguments = ("-m", "pipelines", step, "--dataset", "flights", "--partition", day)
                 total_s, process_s = _time_python(clone, home, *arguments), _time_python(clone, home, "-c", "pass")
                 # Repeating the day changes nothing in the lake, and needs the same imports.
                 import_times = clone.run_python("-X", "importtime", *arguments, LEEWAY_HOME=home).stderr
