@@ -1,7 +1,8 @@
 """Read the parameters of the steps: params.yaml, and models/NAME/params.yaml in a project that has models.
 
 A file has one section per step, each with fields of that step's Spec. The values of a step are read only here. Some
-modules of `versioning` and `tuning` read the files too: as DVC does, or to write the winner of a tuning into them.
+modules of `versioning` and `tuning` read the files too: in the way DVC reads them, or to write the winner of a tuning
+into them.
 """
 
 from __future__ import annotations
@@ -124,39 +125,39 @@ def choose_dataset(sections: Mapping[str, Mapping[str, Any]], model: str, datase
     return own_dataset or dataset
 
 
-def _load_file(folder: Path, name: str) -> Sections:
+def _load_file(folder: Path, file_name: str) -> Sections:
     """Read and check the sections of a file; empty if it does not exist."""
-    path = folder / name
+    path = folder / file_name
     if not path.exists():
         return {}
     if not path.is_file():  # a pipe would be read for ever
-        raise SpecError(f"{name} is not a file.", "Replace it by a YAML file.")
-    sections = _read_sections(path, name)
+        raise SpecError(f"{file_name} is not a file.", "Replace it by a YAML file.")
+    sections = _read_sections(path, file_name)
     for step, section in sections.items():
-        _check_section(name, step, section)
+        _check_section(file_name, step, section)
     return sections
 
 
-def _read_sections(path: Path, origin: str) -> dict[str, Any]:
+def _read_sections(path: Path, file_name: str) -> dict[str, Any]:
     try:
         sections = load_yaml(path.read_text(encoding="utf-8")) or {}
     except yaml.YAMLError as error:
         separator = " " if getattr(error, "problem_mark", None) else ": "
-        raise SpecError(f"{origin}{separator}{describe_yaml_error(error)}.", "Correct the YAML there.") from None
+        raise SpecError(f"{file_name}{separator}{describe_yaml_error(error)}.", "Correct the YAML there.") from None
     except UnicodeDecodeError as error:
-        raise SpecError(f"{origin}: not UTF-8 text ({error.reason}).", "Save the file as UTF-8.") from None
+        raise SpecError(f"{file_name}: not UTF-8 text ({error.reason}).", "Save the file as UTF-8.") from None
     except ValueError as error:  # PyYAML 6 converts dates and does not wrap their errors: 2013-02-30
-        raise SpecError(f"{origin}: a value is not valid ({error}).", "Correct the value.") from None
+        raise SpecError(f"{file_name}: a value is not valid ({error}).", "Correct the value.") from None
     if not isinstance(sections, dict):
-        message = f"{origin}: expected a mapping of step to its parameters, got {type(sections).__name__}."
+        message = f"{file_name}: expected a mapping of step to its parameters, got {type(sections).__name__}."
         raise SpecError(message, "Write `STEP:`, and its keys below, indented.")
     return sections
 
 
-def _check_section(origin: str, name: str, section: Any) -> None:
-    if name not in STEPS:
-        raise SpecError(f"{origin}: unknown section {name!r}.", f"Use one of: {', '.join(STEPS)}.")
+def _check_section(file_name: str, step: str, section: Any) -> None:
+    if step not in STEPS:
+        raise SpecError(f"{file_name}: unknown section {step!r}.", f"Use one of: {', '.join(STEPS)}.")
     if not isinstance(section, dict):
-        raise SpecError(f"{origin}: section {name!r} must be a mapping of keys, got {type(section).__name__}.")
+        raise SpecError(f"{file_name}: section {step!r} must be a mapping of keys, got {type(section).__name__}.")
     # The command line may set fields that the file does not, such as a partition: a missing field is not an error here.
-    load_spec_class(name).check(section, origin=f"{origin}, section {name!r}")
+    load_spec_class(step).check(section, origin=f"{file_name}, section {step!r}")

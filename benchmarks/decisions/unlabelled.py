@@ -112,7 +112,7 @@ def _compute_p_values(task: str, simulate: SimulateRows, random: np.random.Gener
     # Training days are not simulated: the profiles of the holdout stand for them, too.
     record = ReferenceRecord(reference, holdout_profiles, holdout_profiles)
     (comparison,) = windows.compare_windows(
-        record, window_profiles, WINDOW_DAYS, {"x": 1.0}, Policy(), label_delay_days=0
+        record, window_profiles, WINDOW_DAYS, weights={"x": 1.0}, policy=Policy(), label_delay_days=0
     )
     # The column of a finding is `performance`, or `performance/CLASS` for one class.
     return {

@@ -1,4 +1,4 @@
-"""Define what drydock does with each operation of SageMaker: run it, only store its content, or refuse it.
+"""Define what drydock does with each operation of SageMaker: run it, only store the request's content, or refuse it.
 
 moto invents the answers of some operations: an AutoML job is Completed as soon as it is created, and an endpoint that
 does not exist predicts a constant. drydock refuses such an operation, unless the option `--invented-answers`

@@ -28,12 +28,12 @@ class GpuUsage:
 
 
 def measure_gpus(pids: Collection[int]) -> GpuUsage | None:
-    """Return what processes use of the GPUs; None if no process uses a GPU, or if nvidia-smi does not report it.
+    """Return what processes use of the GPUs; None if none of them uses a GPU, or if nvidia-smi is missing or fails.
 
     The measurement takes a second or more.
 
     Args:
-        pids: The processes.
+        pids: The ids of the processes.
     """
     if not pids or shutil.which(PROGRAM) is None:
         return None

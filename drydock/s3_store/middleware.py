@@ -56,7 +56,7 @@ class S3Middleware:
         return response
 
     def _store_changes(self, transaction: Transaction, method: str, status: str) -> StorageFault | None:
-        """Store the changes of a request, or undo them if moto refused the request.
+        """Store the changes of a request. If moto refused the request, undo its changes of objects' versions first.
 
         Return an error response if the changes cannot be stored, else None.
         """

@@ -59,8 +59,8 @@ _SUMS_SQL = "SELECT version, day, count(*), sum(value), sum(value * value) FROM 
 _COMMON_ROWS_SQL = "SELECT count(*) - count(DISTINCT ({key})) FROM rows"
 """Number of rows that both versions scored."""
 MIN_PAIRED_SHARE = 0.5
-"""Rows are compared in pairs if both versions scored at least this share of the rows of the version with fewer rows.
-In an A/B test, a few rows may have answers of both versions, because clients repeat requests."""
+"""The versions are compared in pairs, on the rows that both scored, if these rows are at least this share of the rows
+of the version with fewer rows. In an A/B test, both versions may score a few rows, because clients repeat requests."""
 _PAIRED_SUMS_SQL = """
 SELECT '', day, count(*), sum(b.value - a.value), sum((b.value - a.value) ** 2)
 FROM (SELECT * FROM rows WHERE version = ?) AS a

@@ -54,7 +54,7 @@ class ProcessingKind:
     def is_used(self, resource: Resource, begin: dt.datetime, now: dt.datetime) -> bool | None:
         """Return whether the CPU of any instance reached the limit.
 
-        None if none did, but values of an hour or more are missing, even if only those of one instance.
+        None if no known value reached it, and at least one instance lacks the values of an hour or more, or all values.
         """
         count = int(resource.description["ProcessingResources"]["ClusterConfig"]["InstanceCount"])
         hosts = [f"{resource.name}/algo-{host_number}" for host_number in range(1, count + 1)]

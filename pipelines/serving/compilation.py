@@ -100,12 +100,12 @@ def _compile_query(dataset: Dataset, row_schema: pa.Schema, lookups: Sequence[Lo
         for lookup in lookups
         for name, arrow_type in find_key_types(dataset, lookup, row_schema).items()
     }
-    # With the row's position in the key, `compute_columns` checks that the dataset's `features` does not drop it. The
-    # results are sorted by it.
+    # With the row's position in the key, `compute_columns` checks that the dataset's function `features` does not drop
+    # the position. The results are sorted by it.
     dataset_with_position = replace(dataset, key=(POSITION, *dataset.key))
     schema = pa.schema([pa.field(POSITION, pa.int32()), *row_schema])
     table = compute_columns(dataset_with_position, ibis.table(ibis.Schema.from_pyarrow(schema), name=ROWS))
-    defaults = _build_earlier_defaults(dataset)
+    defaults = _build_earlier_partition_defaults(dataset)
     feature_columns = [defaults.get(name, select_feature(dataset, table, name)) for name in computed_names]
     features = _replace_drops(table.select(POSITION, *feature_columns, *select_keys(table, key_types)))
     needed_columns = frozenset[str]().union(*(find_columns(features[name]) for name in features.columns))
@@ -124,7 +124,7 @@ def _compile_query(dataset: Dataset, row_schema: pa.Schema, lookups: Sequence[Lo
     )
 
 
-def _build_earlier_defaults(dataset: Dataset) -> dict[str, ibis.Value]:
+def _build_earlier_partition_defaults(dataset: Dataset) -> dict[str, ibis.Value]:
     """Return the defaults of the features that are looked up in earlier partitions.
 
     Without the online store, a request gets these defaults, because it has no rows of earlier partitions.

@@ -1,4 +1,7 @@
-"""Answer requests to AWS Batch: drydock answers those about queues for training jobs, moto answers all others."""
+"""Answer requests to AWS Batch.
+
+drydock answers those about queues for training jobs and about scheduling policies; moto answers all others.
+"""
 
 import json
 from typing import Any
@@ -21,7 +24,8 @@ from drydock.resources import Owner
 class ServiceJobResponse(BatchResponse):
     """Answers requests about queues for training jobs, and about all that belongs to them: see `OPERATIONS`.
 
-    moto answers the other requests.
+    Scheduling policies are answered by drydock, too, even those for queues of containers. moto answers the other
+    requests.
     """
 
     def call_action(self) -> TYPE_RESPONSE:

@@ -1,4 +1,4 @@
-"""Distribute the costs that a savings plan can cover among the hours, at on-demand prices."""
+"""Spread the costs of jobs and endpoints, at on-demand prices, over hours: only costs that a savings plan can cover."""
 
 from __future__ import annotations
 

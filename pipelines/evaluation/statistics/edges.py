@@ -63,8 +63,9 @@ def widen_at_edge(estimate: Estimate, shares: Sequence[float], trials: int, alph
 def fit_to_range(estimate: Estimate, shares: Sequence[float], alpha: float) -> Estimate:
     """Return the estimate with an interval between 0 and 1, or between -1 and 1 for a difference of two shares.
 
-    Near an edge of the range, errors are skewed. So if the interval of one share leaves the range at one end, its other
-    end is too close to the share. It is then widened to the interval on the logit scale (Pepe 2003, section 5.2.4).
+    Near an edge of the range, errors are skewed. So if the interval of a single share leaves the range at one end, the
+    other end is too close to the share. The interval is then widened to that on the logit scale (Pepe 2003, section
+    5.2.4).
     """
     lowest_value, value = 1.0 - len(shares), estimate.value
     low, high = estimate.low, estimate.high

@@ -11,9 +11,9 @@ from pipelines.escaping import escape
 Kind = Literal["catalog", "table", "metadata", "manifest list", "manifest", "rows"]
 Problem = Literal["missing", "cut", "changed", "damaged", "unreadable", "unlisted", "outdated"]
 """`missing`: there is no such file. `cut`: a data file has another size. `changed`: a data file has the same size, but
-other content. `damaged`: the file cannot be parsed, or its size or counts are wrong. `unreadable`: there is no
-permission to read the file, or the disk cannot read it. `unlisted`: the catalog does not list the table. `outdated`:
-the catalog names an old version of the table."""
+other content. `damaged`: the file cannot be parsed, or it is a manifest or a manifest list whose size or counts are
+wrong. `unreadable`: there is no permission to read the file, or the disk cannot read it. `unlisted`: the catalog does
+not list the table. `outdated`: the catalog names an old version of the table."""
 
 
 @dataclass(frozen=True)

@@ -145,8 +145,8 @@ def _restore_rows(
     if not open_findings:
         return
     tables = {files.name: files for files in _list_readable_tables(catalog)}
-    lake = LakeRowSource(list(tables.values()), {finding.location for finding in open_findings})
-    all_row_sources: list[RowSource] = [lake, *([backup] if backup else []), *row_sources]
+    lake_source = LakeRowSource(list(tables.values()), {finding.location for finding in open_findings})
+    all_row_sources: list[RowSource] = [lake_source, *([backup] if backup else []), *row_sources]
     for finding in open_findings:
         files = tables.get(finding.table)
         if files and finding.location in files.row_files:

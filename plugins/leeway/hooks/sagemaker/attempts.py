@@ -104,7 +104,7 @@ class Attempts(ABC):
         return error_class(f"{name} was not started: {event['message']}")
 
     def _attach(self, attempts: Sequence[Job]) -> JobWait:
-        """Return the wait for the last attempt, which has not ended; stop its job if its inputs are not the task's."""
+        """Return the wait for the last attempt, which still runs. Stop this job if its inputs are not the task's."""
         job = attempts[-1]
         self.jobs.live_job_name = get_job_name(job)
         self.log.info(
