@@ -94,7 +94,7 @@ def find_lock_numbers(environ: dict[str, Any]) -> set[int]:
     if S3Response.subdomain_based_buckets(SimpleNamespace(headers={"host": host}, url="")):
         path = f"/{host.split('.')[0]}{path}"
     if "/" in path.lstrip("/").rstrip("/"):
-        copy_source = unquote(environ.get("HTTP_X_AMZ_COPY_SOURCE", "")).partition("?")[0]
+        copy_source = unquote(environ.get("HTTP_X_AMZ_COPY_SOURCE", "").partition("?")[0])
         return {hash(name.strip("/")) % LOCK_COUNT for name in (path, copy_source) if name}
     # A write to the root path is for another service of moto, and needs no lock of S3.
     return set(range(LOCK_COUNT)) if is_write and path.strip("/") else set()

@@ -33,7 +33,7 @@ def require_package(name: str, folders: Sequence[str] | None = None) -> None:
     if location and not (location.name == name and (location / MARKERS[name]).is_file()):
         raise ForeignPackageError(
             f"{location} hides Leeway's package {name!r}: Python finds it first. Rename it, or remove its folder from "
-            "Python's path. `python -m` puts the working directory there first."
+            "Python's path. `python -m` puts the working directory first on this path."
         )
 
 

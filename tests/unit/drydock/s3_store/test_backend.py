@@ -143,10 +143,13 @@ def test_both_address_styles_use_the_same_lock() -> None:
     assert find_lock_numbers(by_path) == find_lock_numbers(by_host)
 
 
-def test_copy_locks_its_source_too() -> None:
+@pytest.mark.parametrize(
+    ("header", "key"), [("bucket/from%20x?versionId=1", "from x"), ("bucket/a%3Fb?versionId=1", "a?b")]
+)
+def test_copy_locks_its_source_too(header: str, key: str) -> None:
     target = {"REQUEST_METHOD": "PUT", "PATH_INFO": "/bucket/to", "HTTP_HOST": "127.0.0.1"}
-    copy = {**target, "HTTP_X_AMZ_COPY_SOURCE": "bucket/from%20x?versionId=1"}
-    source = {"REQUEST_METHOD": "GET", "PATH_INFO": "/bucket/from x", "HTTP_HOST": "127.0.0.1"}
+    copy = {**target, "HTTP_X_AMZ_COPY_SOURCE": header}
+    source = {"REQUEST_METHOD": "GET", "PATH_INFO": f"/bucket/{key}", "HTTP_HOST": "127.0.0.1"}
     assert find_lock_numbers(copy) == find_lock_numbers(target) | find_lock_numbers(source)
 
 
