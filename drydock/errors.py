@@ -3,7 +3,7 @@
 DrydockError
 ├── StartFailed      the server cannot start: exit code 75, a retry can help
 ├── InvalidSetting   an option or the configuration file is not valid: exit code 2, a retry cannot help
-├── JobFailed        a job or an endpoint's deployment fails, or the container engine does not answer
+├── RunFailed        a job fails, instances of an endpoint do not start, or the container engine does not answer
 ├── BlobDamaged      the bytes of an S3 object are missing or changed (s3_store/blobs.py)
 ├── RollbackRequired an update of an endpoint must be rolled back (endpoints/deployment.py)
 ├── FleetStopped     the instances of an endpoint were stopped (endpoints/instances/fleet_options.py)
@@ -29,8 +29,8 @@ class InvalidSetting(DrydockError):
     """An option or a key of the configuration file is not valid. A retry cannot help."""
 
 
-class JobFailed(DrydockError):
-    """A job or an endpoint's deployment fails, or the container engine does not answer.
+class RunFailed(DrydockError):
+    """A job fails, instances of an endpoint do not start, or the container engine does not answer.
 
     Whether a retry can help depends on the reason.
 

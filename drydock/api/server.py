@@ -32,7 +32,7 @@ from drydock.cloudwatch.alarms import AlarmEvaluator, find_rollback_reason
 from drydock.ec2.spot_prices import SpotPrices
 from drydock.endpoints import registry
 from drydock.endpoints.registry import Endpoints
-from drydock.errors import JobFailed, StartFailed
+from drydock.errors import RunFailed, StartFailed
 from drydock.execution.job_logs import JobLogs
 from drydock.execution.queue import JobQueue
 from drydock.execution.recovery import Heartbeat
@@ -187,7 +187,7 @@ def kill_leftover_hosts(data: Path, executor: Executor) -> None:
                     log.warning("killed a leftover process of %s", process_file.parent.name)
         shutil.rmtree(data / registry.FOLDER, ignore_errors=True)  # an instance downloads its model at each start
         executor.kill_all_hosts(data)
-    except JobFailed as error:
+    except RunFailed as error:
         raise StartFailed(f"cannot end what an earlier drydock left running: {error}") from None
 
 

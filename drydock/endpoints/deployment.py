@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from drydock.endpoints.instances.fleet import Fleet
 from drydock.endpoints.traffic import TrafficPlan
-from drydock.errors import DrydockError, JobFailed
+from drydock.errors import DrydockError, RunFailed
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +51,7 @@ class Deployment:
         """Move all traffic to the new instances. The old ones are stopped later, by the caller.
 
         Raises:
-            JobFailed: A new instance did not start.
+            RunFailed: A new instance did not start.
             RollbackRequired: An alarm is in the state ALARM or does not exist any more, the update took too long, the
                 server stops, or the endpoint is deleted.
         """
@@ -76,7 +76,7 @@ class Deployment:
             share = max(self._share - self._traffic.rollback_share, 0.0)
             try:
                 self._old_fleet.scale(1 - share)
-            except JobFailed as error:  # the old instances that run must serve all requests
+            except RunFailed as error:  # the old instances that run must serve all requests
                 log.warning(
                     "rollback: an old instance does not start, so those that run get all requests: %s", error.reason
                 )

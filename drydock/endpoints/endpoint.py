@@ -15,7 +15,7 @@ from drydock.endpoints.invocation import TIMEOUT_S
 from drydock.endpoints.records import EndpointRecord, EndpointStatus, ServedConfig
 from drydock.endpoints.sizes import VariantSize, set_sizes
 from drydock.endpoints.traffic import build_traffic_plan
-from drydock.errors import DrydockError, JobFailed
+from drydock.errors import DrydockError, RunFailed
 from drydock.jobs.record import get_now
 from drydock.resources import Owner, Resources
 
@@ -201,7 +201,7 @@ class Endpoint(EndpointDescription):
         fleet = self._make_next_fleet(self.record.plan)
         try:
             fleet.scale(starts_serverless=True)
-        except JobFailed as error:
+        except RunFailed as error:
             self._next_fleet = None
             return self._set_status(EndpointStatus.FAILED, error.reason)
         with self._lock:
@@ -228,12 +228,12 @@ class Endpoint(EndpointDescription):
         )
         try:
             deployment.run()
-        except (JobFailed, RollbackRequired) as error:
+        except (RunFailed, RollbackRequired) as error:
             return self._roll_back(deployment, new_fleet, error)
         except Exception as error:
             log.exception("endpoint %s: internal error during an update", self.record.name)
             reason = f"InternalServerError: {type(error).__name__}: {error}"
-            return self._roll_back(deployment, new_fleet, JobFailed(reason))
+            return self._roll_back(deployment, new_fleet, RunFailed(reason))
         with self._lock:
             if self._close_event.is_set():
                 return
@@ -265,7 +265,7 @@ class Endpoint(EndpointDescription):
             return
         try:
             fleet.scale()
-        except JobFailed as error:
+        except RunFailed as error:
             reason = error.reason
         with self._lock:
             if reason is not None:
@@ -281,7 +281,7 @@ class Endpoint(EndpointDescription):
             try:
                 fleet.scale()
                 break
-            except JobFailed as error:
+            except RunFailed as error:
                 log.warning("endpoint %s: cannot start its instances: %s", self.record.name, error.reason)
                 self._close_event.wait(RECOVERY_PAUSE_S)
         if has_interrupted_update:

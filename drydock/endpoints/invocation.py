@@ -14,7 +14,7 @@ from drydock.endpoints.instances.fleet_options import VariantBusy
 from drydock.endpoints.instances.logs import build_log_group
 from drydock.endpoints.instances.model_server import TIMEOUT_HEADER
 from drydock.endpoints.records import Variant
-from drydock.errors import DrydockError, JobFailed, truncate
+from drydock.errors import DrydockError, RunFailed, truncate
 from drydock.resources import Owner
 from drydock.wsgi import ErrorResponse
 
@@ -206,7 +206,7 @@ def _send(fleet: Fleet, variant: Variant, request: Invocation) -> tuple[ModelRes
                 log_stream, sent_at = instance.log_stream, time.perf_counter()
                 response = pool.post(request.body, headers, max(deadline - time.monotonic(), RETRY_PAUSE_S))
                 return replace(response, log_stream=log_stream), time.perf_counter() - sent_at
-        except JobFailed as error:
+        except RunFailed as error:
             return ModelResponse(500, error.reason.encode(), "text/plain"), 0.0
         except TimeoutError:
             break

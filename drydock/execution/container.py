@@ -11,7 +11,7 @@ import time
 from datetime import datetime
 from pathlib import Path
 
-from drydock.errors import JobFailed
+from drydock.errors import RunFailed
 from drydock.execution.container_creation import TREE_LABEL, create_container
 from drydock.execution.engine import find_published_port, read_state, read_usage, remove_container, run_docker
 from drydock.execution.image import Images
@@ -56,7 +56,7 @@ class ContainerExecutor:
         """Start a host.
 
         Raises:
-            JobFailed: The image does not exist, cannot be built, or is for another architecture; or the engine cannot
+            RunFailed: The image does not exist, cannot be built, or is for another architecture; or the engine cannot
                 start the container.
         """
         return Container(plan, self._images.find_image(plan.image))
@@ -70,7 +70,7 @@ class ContainerExecutor:
             Whether the container was still running.
 
         Raises:
-            JobFailed: The engine does not answer; the file is kept. A retry can help.
+            RunFailed: The engine does not answer; the file is kept. A retry can help.
         """
         try:
             content = json.loads(process_file.read_text(encoding="utf-8"))
@@ -91,7 +91,7 @@ class ContainerExecutor:
             The number of removed containers.
 
         Raises:
-            JobFailed: The engine does not answer. A retry can help.
+            RunFailed: The engine does not answer. A retry can help.
         """
         resolved_data = data.resolve()
         line_format = f'{{{{.ID}}}} {{{{.Label "{TREE_LABEL}"}}}}'
@@ -111,7 +111,7 @@ class Container:
         image: An image that the engine has.
 
     Raises:
-        JobFailed: The engine cannot start the container.
+        RunFailed: The engine cannot start the container.
     """
 
     def __init__(self, plan: HostPlan, image: str) -> None:
@@ -120,17 +120,17 @@ class Container:
         try:
             self._id = create_container(plan, image)
         except OSError as error:
-            raise JobFailed(f"InternalServerError: cannot create a container: {error}") from error
+            raise RunFailed(f"InternalServerError: cannot create a container: {error}") from error
         try:
             content = {"container": self._id, "exit_file": str(plan.exit_file)}
             plan.process_file.write_text(json.dumps(content), encoding="utf-8")
             self._docker_process = _start_container(self._id, plan.log)
         except OSError as error:
             _remove_if_present(self._id)
-            raise JobFailed(f"InternalServerError: cannot start a container: {error}") from error
+            raise RunFailed(f"InternalServerError: cannot start a container: {error}") from error
         try:
             self._wait_until_started()
-        except JobFailed:
+        except RunFailed:
             self._remove()
             raise
 
@@ -150,7 +150,7 @@ class Container:
         """
         try:
             return find_published_port(self._id, self._plan.port) if self._plan.port else None
-        except JobFailed:  # the container has just ended
+        except RunFailed:  # the container has just ended
             return None
 
     def measure_usage(self) -> Usage | None:
@@ -160,7 +160,7 @@ class Container:
         """
         try:
             return read_usage(self._id)
-        except JobFailed:  # the container has just ended
+        except RunFailed:  # the container has just ended
             return None
 
     def list_process_ids(self) -> list[int]:
@@ -186,7 +186,7 @@ class Container:
             The exit code of the command; 128 + N if signal N ended it.
 
         Raises:
-            JobFailed: The engine does not answer (then a retry can help), or somebody has removed the container. The
+            RunFailed: The engine does not answer (then a retry can help), or somebody has removed the container. The
                 process file is kept for the next server.
         """
         if self._exit_code < 0:
@@ -211,13 +211,13 @@ class Container:
                 return
             if is_wait_over or state["Error"]:
                 reason = state["Error"] or "the job's log may say why"
-                raise JobFailed(f"InternalServerError: the container did not start: {reason}")
+                raise RunFailed(f"InternalServerError: the container did not start: {reason}")
             time.sleep(0.02)
 
     def _send_signal(self, name: str) -> None:
         try:
             run_docker("kill", "--signal", name, self._id)
-        except JobFailed as error:
+        except RunFailed as error:
             if "is not running" not in error.reason:
                 log.warning("job %s: cannot send SIG%s: %s", self._plan.name, name, error.reason)
 
@@ -254,11 +254,11 @@ def _record_exit(container: str, exit_file: Path) -> None:
     """Write the exit code of a container to a file, if the container exists and has ended by itself.
 
     Raises:
-        JobFailed: The engine does not answer. A retry can help.
+        RunFailed: The engine does not answer. A retry can help.
     """
     try:
         state = read_state(container)
-    except JobFailed as error:
+    except RunFailed as error:
         if "no such container" not in error.reason.lower():
             raise
         return
@@ -273,7 +273,7 @@ def _remove_if_present(container: str) -> bool:
     try:
         was_running = bool(read_state(container)["Running"])
         remove_container(container)
-    except JobFailed as error:
+    except RunFailed as error:
         if "no such container" not in error.reason.lower():
             raise
         return False

@@ -23,7 +23,7 @@ def create_container(plan: HostPlan, image: str) -> str:
     command.
 
     Raises:
-        JobFailed: The engine refuses the plan, or does not answer (then a retry can help).
+        RunFailed: The engine refuses the plan, or does not answer (then a retry can help).
     """
     file_variables = {name: value for name, value in plan.env.items() if _fits_in_env_file(value)}
     environment_variables = {name: value for name, value in plan.env.items() if name not in file_variables}

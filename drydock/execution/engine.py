@@ -5,7 +5,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from drydock.errors import JobFailed
+from drydock.errors import RunFailed
 from drydock.host.usage import Usage
 
 # Seconds after which a docker command is killed.
@@ -16,7 +16,7 @@ def find_engine_problem() -> str:
     """Return why no container can run here; "" if containers can run."""
     try:
         run_docker("version", "--format", "{{.Server.Version}}", timeout_s=10.0)
-    except JobFailed as error:
+    except RunFailed as error:
         return error.reason.removeprefix("InternalServerError: ")
     return ""
 
@@ -36,7 +36,7 @@ def run_docker(
         timeout_s: Maximum run time in seconds.
 
     Raises:
-        JobFailed: The command failed (the reason has the last line of its stderr), did not end in time, or cannot be
+        RunFailed: The command failed (the reason has the last line of its stderr), did not end in time, or cannot be
             executed. A retry can help.
     """
     try:
@@ -54,11 +54,11 @@ def run_docker(
     except subprocess.CalledProcessError as error:
         lines = error.stderr.strip().splitlines() or ["no error message"]
         # `from None`: the message of the original error contains all arguments of the command.
-        raise JobFailed(f"InternalServerError: docker {arguments[0]}: {lines[-1]}") from None
+        raise RunFailed(f"InternalServerError: docker {arguments[0]}: {lines[-1]}") from None
     except subprocess.TimeoutExpired:
-        raise JobFailed(f"InternalServerError: docker {arguments[0]}: no answer within {timeout_s:.0f} s") from None
+        raise RunFailed(f"InternalServerError: docker {arguments[0]}: no answer within {timeout_s:.0f} s") from None
     except OSError as error:
-        raise JobFailed(f"InternalServerError: cannot execute docker: {error.strerror}") from None
+        raise RunFailed(f"InternalServerError: cannot execute docker: {error.strerror}") from None
     return process.stdout.strip()
 
 
@@ -66,7 +66,7 @@ def read_state(container: str) -> dict[str, Any]:
     """Return the engine's State of a container, such as Status, Running, ExitCode, FinishedAt, OOMKilled and Error.
 
     Raises:
-        JobFailed: The container does not exist, or the engine does not answer (then a retry can help).
+        RunFailed: The container does not exist, or the engine does not answer (then a retry can help).
     """
     output = run_docker("container", "inspect", "--format", "{{json .State}}", container)
     state: dict[str, Any] = json.loads(output)
@@ -77,7 +77,7 @@ def find_published_port(container: str, port: int) -> int | None:
     """Return the port of this machine that leads to a port of a container; None if there is none.
 
     Raises:
-        JobFailed: The container does not run, or the engine does not answer (then a retry can help).
+        RunFailed: The container does not run, or the engine does not answer (then a retry can help).
     """
     lines = run_docker("port", container, f"{port}/tcp").splitlines()
     return int(lines[0].rpartition(":")[2]) if lines else None
@@ -89,7 +89,7 @@ def read_usage(container: str) -> Usage | None:
     The engine needs one or two seconds to measure both.
 
     Raises:
-        JobFailed: The container does not exist, or the engine does not answer (then a retry can help).
+        RunFailed: The container does not exist, or the engine does not answer (then a retry can help).
     """
     output = run_docker("stats", "--no-stream", "--format", "{{.CPUPerc}} {{.MemPerc}}", container)
     try:
@@ -103,7 +103,7 @@ def remove_container(container: str) -> None:
     """Kill and remove a container, with its anonymous volumes.
 
     Raises:
-        JobFailed: The engine does not answer (then a retry can help). Some versions of docker also fail if the
+        RunFailed: The engine does not answer (then a retry can help). Some versions of docker also fail if the
             container does not exist.
     """
     run_docker("rm", "--force", "--volumes", container)

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Mapping
 from pathlib import Path
 
-from drydock.errors import JobFailed
+from drydock.errors import RunFailed
 from drydock.execution.engine import run_docker
 
 log = logging.getLogger(__name__)
@@ -46,7 +46,7 @@ class Images:
             image: The requested image; "" if the request names an algorithm instead.
 
         Raises:
-            JobFailed: The engine does not have the image and there is no Dockerfile, the build failed, the image is
+            RunFailed: The engine does not have the image and there is no Dockerfile, the build failed, the image is
                 for machines of another architecture, or the engine does not answer (then a retry can help).
         """
         if image and (architecture := _read_architecture(image)) is not None:
@@ -54,7 +54,7 @@ class Images:
             return image
         if self._dockerfile is None:
             missing_image = image or "for a request that names only an algorithm"
-            raise JobFailed(
+            raise RunFailed(
                 f"ClientError: the container engine has no image {missing_image}. "
                 "Pull or build it, or start drydock with --dockerfile to build an image for such jobs."
             )
@@ -72,7 +72,7 @@ class Images:
                 file_digest = hashlib.sha256(path.read_bytes()).hexdigest()
                 digest.update(f"{path.relative_to(dockerfile.parent)}\0{file_digest}\n".encode())
         except OSError as error:
-            raise JobFailed(f"InternalServerError: cannot read the folder of {dockerfile}: {error}") from error
+            raise RunFailed(f"InternalServerError: cannot read the folder of {dockerfile}: {error}") from error
         return digest.hexdigest()[:16]
 
     def _build(self, dockerfile: Path, tag: str) -> None:
@@ -81,14 +81,14 @@ class Images:
         options = ["--force-rm", "--tag", tag, "--file", str(dockerfile), *arguments]
         exit_code, last_lines = _run_and_log(["docker", "build", *options, str(dockerfile.parent)])
         if exit_code != 0:
-            raise JobFailed(f"ClientError: cannot build an image from {dockerfile}: {' / '.join(last_lines)}")
+            raise RunFailed(f"ClientError: cannot build an image from {dockerfile}: {' / '.join(last_lines)}")
 
 
 def _read_architecture(image: str) -> str | None:
     """Return the architecture of an image of the engine, such as amd64; None if the engine does not have the image."""
     try:
         return run_docker("image", "inspect", "--format", "{{.Architecture}}", "--", image)
-    except JobFailed as error:
+    except RunFailed as error:
         if not any(text in error.reason.lower() for text in ("no such image", "invalid reference")):
             raise
         return None
@@ -98,7 +98,7 @@ def _check_architecture(image: str, architecture: str) -> None:
     """Check that the engine's machine can run programs of an architecture, if need be in an emulator.
 
     Raises:
-        JobFailed: The machine's kernel would refuse the first program with "exec format error".
+        RunFailed: The machine's kernel would refuse the first program with "exec format error".
     """
     machine = run_docker("version", "--format", "{{.Server.Arch}}")
     if not architecture or architecture == machine or (architecture, machine) in COMPATIBLE_ARCHITECTURES:
@@ -109,7 +109,7 @@ def _check_architecture(image: str, architecture: str) -> None:
     if sys.platform != "linux" or any((EMULATORS_FOLDER / name).exists() for name in names):
         log.warning("the image %s is for %s, and is emulated on this machine's %s", image, architecture, machine)
         return
-    raise JobFailed(
+    raise RunFailed(
         f"ClientError: the image {image} is for {architecture}, and this machine's architecture is {machine}: "
         f"build or pull it for linux/{machine}."
     )

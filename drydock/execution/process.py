@@ -17,7 +17,7 @@ from typing import Any
 
 import psutil
 
-from drydock.errors import JobFailed
+from drydock.errors import RunFailed
 from drydock.execution import host_processes
 from drydock.execution.spawn import find_opt_ml_problem, release_process, start_paused_process
 from drydock.host.executor import HostPlan
@@ -54,7 +54,7 @@ class ProcessExecutor:
         """Start a host.
 
         Raises:
-            JobFailed: The plan has no command, or the command cannot be executed.
+            RunFailed: The plan has no command, or the command cannot be executed.
         """
         return ProcessGroup(plan, has_opt_ml=self.has_opt_ml)
 
@@ -89,12 +89,12 @@ class ProcessGroup:
         has_opt_ml: Whether the process sees its tree at /opt/ml.
 
     Raises:
-        JobFailed: The plan has no command, or the command cannot be executed.
+        RunFailed: The plan has no command, or the command cannot be executed.
     """
 
     def __init__(self, plan: HostPlan, *, has_opt_ml: bool) -> None:
         if not plan.command:
-            raise JobFailed(
+            raise RunFailed(
                 "ClientError: the request has no script, and running an image's entrypoint needs --executor docker"
             )
         self._process_file, self._root = plan.process_file, plan.root.resolve()
@@ -110,7 +110,7 @@ class ProcessGroup:
                 problem = f"InternalServerError: cannot start a process: {error}"
         if problem:
             self.finish()
-            raise JobFailed(problem)
+            raise RunFailed(problem)
 
     @property
     def pid(self) -> int:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
 
-from drydock.errors import JobFailed
+from drydock.errors import RunFailed
 from drydock.execution.exits import find_first_failure
 from drydock.execution.job_logs import JobLogs
 from drydock.execution.supervise import Cause, RunEnd, Supervision
@@ -81,7 +81,7 @@ class Run:
         job = self._job
         try:
             action()
-        except JobFailed as error:
+        except RunFailed as error:
             ended_at = self._end_log()
             self._clean_up()
             job.end(Status.FAILED, Phase.FAILED, error.reason, ended_at=ended_at)
@@ -106,7 +106,7 @@ class Run:
             try:
                 work.create_trees()
             except OSError as error:
-                raise JobFailed(f"ClientError: Data download failed: job folder: {error}") from error
+                raise RunFailed(f"ClientError: Data download failed: job folder: {error}") from error
             work.download()
             commands = [self._build_command(tree) for tree in self._trees]
             if self._shutdown.is_set() and job.advance_to(Phase.STARTING):
@@ -171,7 +171,7 @@ class Run:
         if cause is Cause.EXIT and run_end.exit_code != 0:
             # If the command ended before this server started, only the hosts' exit files say which host failed.
             host = run_end.failed_host or find_first_failure(self._trees) or self._trees[0].host
-            raise JobFailed(self._work.handle_failure(run_end.exit_code, host, self._read_log_end(host), command))
+            raise RunFailed(self._work.handle_failure(run_end.exit_code, host, self._read_log_end(host), command))
         closing_lines = self._work.upload_results(run_end.exit_code)
         # Decided before the wait for the log: a stop that is requested during the wait comes too late.
         status, phase = (Status.STOPPED, PHASE_OF_LIMIT[cause]) if cause in PHASE_OF_LIMIT else job.choose_end()
@@ -199,7 +199,7 @@ class Run:
 
     def _end_at_shutdown(self, exit_code: int) -> None:
         if not self._job.is_spot:
-            raise JobFailed("InternalServerError: drydock was shut down while the job ran")
+            raise RunFailed("InternalServerError: drydock was shut down while the job ran")
         self._work.save_progress(exit_code)
         self._job.enter_phase(Phase.INTERRUPTED)
 
@@ -213,5 +213,5 @@ def list_host_trees(job: Job, data: Path) -> list[HostTree]:
 def _finish_all_hosts(hosts: Sequence[RunningHost]) -> None:
     """Finish all hosts, even if one of them cannot be finished."""
     for host in hosts:
-        with contextlib.suppress(JobFailed):  # the container engine does not answer; still finish the other hosts
+        with contextlib.suppress(RunFailed):  # the container engine does not answer; still finish the other hosts
             host.finish()

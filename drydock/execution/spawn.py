@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from drydock.errors import JobFailed
+from drydock.errors import RunFailed
 from drydock.execution import launcher
 from drydock.execution.host_processes import TREE_VARIABLE
 from drydock.host.executor import HostPlan
@@ -34,7 +34,7 @@ def start_paused_process(plan: HostPlan, *, has_opt_ml: bool) -> tuple[subproces
         The process, and the socket to release it with.
 
     Raises:
-        JobFailed: The process cannot be started.
+        RunFailed: The process cannot be started.
     """
     server_socket, child_socket = socket.socketpair()
     server_socket.settimeout(RELEASE_TIMEOUT_S)
@@ -52,7 +52,7 @@ def start_paused_process(plan: HostPlan, *, has_opt_ml: bool) -> tuple[subproces
             _set_session_priority(process.pid, plan.niceness)
     except (OSError, ValueError) as error:
         server_socket.close()
-        raise JobFailed(f"AlgorithmError: cannot execute {plan.command[0]!r}: {error}") from error
+        raise RunFailed(f"AlgorithmError: cannot execute {plan.command[0]!r}: {error}") from error
     return process, server_socket
 
 
@@ -116,7 +116,7 @@ def _run_probe(plan: HostPlan) -> str:
         with release_socket:
             reason = release_process(release_socket)
         exit_code = process.wait(RELEASE_TIMEOUT_S)
-    except (JobFailed, OSError, subprocess.TimeoutExpired) as error:
+    except (RunFailed, OSError, subprocess.TimeoutExpired) as error:
         return str(error)
     if reason or exit_code == 0:
         return reason.removeprefix("InternalServerError: ")

@@ -100,7 +100,7 @@ class RunningHost(Protocol):
             The exit code of the command; 128 + N if signal N ended it.
 
         Raises:
-            JobFailed: The container engine does not answer; the process file is kept. A retry can help.
+            RunFailed: The container engine does not answer; the process file is kept. A retry can help.
         """
 
 
@@ -125,7 +125,7 @@ class Executor(Protocol):
         """Start a host.
 
         Raises:
-            JobFailed: The host cannot be started; the reason becomes the job's FailureReason.
+            RunFailed: The host cannot be started; the reason becomes the job's FailureReason.
         """
 
     def kill_leftover_host(self, process_file: Path) -> bool:
@@ -140,7 +140,7 @@ class Executor(Protocol):
             Whether the host was still running.
 
         Raises:
-            JobFailed: The container engine does not answer; the file is kept. A retry can help.
+            RunFailed: The container engine does not answer; the file is kept. A retry can help.
         """
 
     def kill_all_hosts(self, data: Path) -> int:
@@ -155,5 +155,5 @@ class Executor(Protocol):
             The number of killed processes or containers.
 
         Raises:
-            JobFailed: The container engine does not answer. A retry can help.
+            RunFailed: The container engine does not answer. A retry can help.
         """

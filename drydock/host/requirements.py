@@ -10,7 +10,7 @@ from pathlib import Path
 
 from packaging.requirements import InvalidRequirement, Requirement
 
-from drydock.errors import JobFailed
+from drydock.errors import RunFailed
 
 # Maximum number of characters of a requirement in an error message.
 _REQUIREMENT_MAX_CHARS = 120
@@ -22,7 +22,7 @@ def check_requirements(path: Path) -> None:
     Only for jobs that run as processes of this machine. For a container, its image decides what is installed.
 
     Raises:
-        JobFailed: A requirement is not met: a retry cannot help. Or the file or the packages cannot be read: a retry
+        RunFailed: A requirement is not met: a retry cannot help. Or the file or the packages cannot be read: a retry
             can help.
     """
     if not path.exists():
@@ -30,9 +30,9 @@ def check_requirements(path: Path) -> None:
     try:
         unmet_lines = find_unmet_requirements(path)
     except OSError as error:
-        raise JobFailed(f"ClientError: requirements.txt cannot be checked: {error.strerror or error}") from error
+        raise RunFailed(f"ClientError: requirements.txt cannot be checked: {error.strerror or error}") from error
     if unmet_lines:
-        raise JobFailed(
+        raise RunFailed(
             f"ClientError: drydock's Python does not meet these lines of requirements.txt: {', '.join(unmet_lines)}. "
             "Install them where drydock runs, or use the docker executor."
         )

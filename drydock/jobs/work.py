@@ -7,7 +7,7 @@ from typing import Any, Protocol, TypeVar
 from boto3.exceptions import Boto3Error
 from botocore.exceptions import BotoCoreError, ClientError
 
-from drydock.errors import JobFailed
+from drydock.errors import RunFailed
 from drydock.host.tree import HostTree
 from drydock.transfer.objects import is_outage
 
@@ -34,14 +34,14 @@ class Work(Protocol):
         """Download into the trees everything that the job reads.
 
         Raises:
-            JobFailed: Something does not exist, cannot be downloaded, or needs a package that is not installed.
+            RunFailed: Something does not exist, cannot be downloaded, or needs a package that is not installed.
         """
 
     def build_command(self, tree: HostTree) -> list[str]:
         """Return the command that a host executes; [] to run the image's own entrypoint.
 
         Raises:
-            JobFailed: The script does not exist, or cannot be started as the request says.
+            RunFailed: The script does not exist, or cannot be started as the request says.
         """
 
     def build_environment(self, tree: HostTree) -> dict[str, str]:
@@ -70,7 +70,7 @@ class Work(Protocol):
             Lines to add to the job's log.
 
         Raises:
-            JobFailed: S3 does not accept the upload, or a result is missing.
+            RunFailed: S3 does not accept the upload, or a result is missing.
         """
 
     def handle_failure(self, exit_code: int, host: str, log_end: str, command: Sequence[str]) -> str:
@@ -92,14 +92,14 @@ def run_transfer(description: str, transfer: Callable[[], T]) -> T:
         transfer: The function to call.
 
     Raises:
-        JobFailed: The transfer failed. The reason begins with InternalServerError if S3 does not answer, or answers
+        RunFailed: The transfer failed. The reason begins with InternalServerError if S3 does not answer, or answers
             with status 429 or 5xx: then a retry can help. Otherwise it begins with ClientError.
     """
     try:
         return transfer()
     except TRANSFER_ERRORS as error:
         kind = "InternalServerError" if is_outage(error) else "ClientError"
-        raise JobFailed(f"{kind}: {description}: {_describe_error(error)}") from error
+        raise RunFailed(f"{kind}: {description}: {_describe_error(error)}") from error
 
 
 def _describe_error(error: Exception) -> str:

@@ -68,9 +68,10 @@ class Request:
             SpecError: the name is not valid. A retry cannot help.
         """
         if keyword.iskeyword(self.name) or self.name in YAML_WORDS:
-            raise SpecError(f"{self.name!r} is a reserved word of Python or YAML.", "Choose another name: orders.")
+            message = f"{self.name!r} is a reserved word of Python or YAML."
+            raise SpecError(message, "Choose another name, such as orders.")
         if not NAME_PATTERN.fullmatch(self.name):
-            hint = "Use lowercase letters, digits and underscores, beginning with a letter, at most 40: orders."
+            hint = "Use at most 40 lowercase letters, digits and underscores, beginning with a letter, such as orders."
             raise SpecError(f"{self.name[:60]!r} is not a name for a model.", hint)
 
 

@@ -22,7 +22,7 @@ _BY_NAME = {"SortBy": "Name"}
 
 
 class TuningResponse(FeatureGroupResponse):
-    """Answers requests for tuning jobs."""
+    """Answers requests for tuning jobs, and those that its base classes answer."""
 
     def create_hyper_parameter_tuning_job(self) -> ActionResult:
         """Answer CreateHyperParameterTuningJob."""

@@ -16,7 +16,7 @@ from drydock.endpoints.instances.fleet import Fleet
 from drydock.endpoints.invocation import Invocation, InvocationError, InvocationResult, check_response
 from drydock.endpoints.metrics import EndpointMetrics
 from drydock.endpoints.serving import serve
-from drydock.errors import JobFailed
+from drydock.errors import RunFailed
 from drydock.jobs.work import run_transfer
 from drydock.resources import Owner, Resources
 from drydock.settings import Settings
@@ -149,11 +149,11 @@ class AsyncInvocations:
         began_at, is_expired, failure = time.time(), request.is_expired, ""
         try:
             if is_expired:
-                raise JobFailed(
+                raise RunFailed(
                     f"ClientError: the request waited for more than {request.ttl_s:g} seconds in the queue."
                 )
             self._answer(key.owner, endpoint, request)
-        except (InvocationError, JobFailed) as error:
+        except (InvocationError, RunFailed) as error:
             failure = str(error)
         except Exception as error:
             log.exception("asynchronous request %s: internal error", request.inference_id)
@@ -173,7 +173,7 @@ class AsyncInvocations:
 
         Raises:
             InvocationError: The endpoint does not serve, or the model did not answer, or answered with an error.
-            JobFailed: S3 does not have the input, or does not accept the output.
+            RunFailed: S3 does not have the input, or does not accept the output.
         """
         objects, started_at = self._open_objects(owner), time.perf_counter()
         body = base64.b64decode(request.body)
@@ -191,7 +191,7 @@ class AsyncInvocations:
     def _write_failure(self, owner: Owner, request: AsyncRequest, failure: str) -> None:
         try:
             self._write(self._open_objects(owner), request.failure, failure.encode())
-        except JobFailed as error:
+        except RunFailed as error:
             log.warning("asynchronous request %s: %s: %s", request.inference_id, error, failure)
 
     def _open_objects(self, owner: Owner) -> ObjectStore:

@@ -21,7 +21,7 @@ from drydock.endpoints.instances.fleet_options import FleetOptions, FleetStopped
 from drydock.endpoints.instances.instance import Instance
 from drydock.endpoints.instances.standbys import Standbys
 from drydock.endpoints.records import ServedConfig, Variant
-from drydock.errors import JobFailed
+from drydock.errors import RunFailed
 
 log = logging.getLogger(__name__)
 
@@ -69,7 +69,7 @@ class Fleet:
             starts_serverless: Whether each serverless variant gets an instance now, which shows that its model loads.
 
         Raises:
-            JobFailed: An instance did not start: the instances that ran before do not change. Or the fleet was stopped.
+            RunFailed: An instance did not start: the instances that ran before do not change. Or the fleet was stopped.
         """
         with self._scale_lock:
             surplus_instances, missing_variants = [], []
@@ -146,7 +146,7 @@ class Fleet:
 
         Raises:
             FleetStopped: The instances were stopped.
-            JobFailed: An instance of a serverless variant did not start.
+            RunFailed: An instance of a serverless variant did not start.
         """
         instance = self._take_instance(variant, deadline)
         try:
@@ -228,7 +228,7 @@ class Fleet:
         instances = [self.standbys.take(variant) or self._create_instance(variant) for variant in variants]
         with self._condition:
             if self._stop_event.is_set():
-                raise JobFailed("The deployment was stopped.")
+                raise RunFailed("The deployment was stopped.")
             self._starting_instances = self._starting_instances + instances
         with ThreadPoolExecutor(len(instances)) as threads:
             futures = [threads.submit(self._prepare_and_start, instance, niceness) for instance in instances]
@@ -241,7 +241,7 @@ class Fleet:
                 self._condition.notify_all()
         if errors or is_stopped:
             _stop_all_instances(instances)
-            raise errors[0] if errors else JobFailed("The deployment was stopped.")
+            raise errors[0] if errors else RunFailed("The deployment was stopped.")
         for instance in instances:
             if instance.variant.serverless:
                 self.standbys.keep_standby(instance)
@@ -272,7 +272,7 @@ class Fleet:
                 return
             attempt += 1
             started_at = time.monotonic()
-            with contextlib.suppress(JobFailed):  # the next iteration tries again
+            with contextlib.suppress(RunFailed):  # the next iteration tries again
                 instance.restart(DEPLOYMENT_NICENESS if self.count_ready(instance.variant) else 0)
             with self._condition:
                 self._condition.notify_all()

@@ -13,7 +13,7 @@ from drydock.endpoints.instances.connection_pool import ConnectionPool, is_answe
 from drydock.endpoints.instances.logs import VariantLog
 from drydock.endpoints.instances.plan import plan_host
 from drydock.endpoints.records import Variant
-from drydock.errors import JobFailed
+from drydock.errors import RunFailed
 from drydock.host.executor import Executor, RunningHost
 from drydock.host.host_metrics import HostMeter
 from drydock.host.log_source import ProcessLogs
@@ -97,7 +97,7 @@ class Instance:
         """Create the folder tree, begin the instance's log, and download the model into the tree.
 
         Raises:
-            JobFailed: The folder tree cannot be written, or the model cannot be downloaded, or needs packages that this
+            RunFailed: The folder tree cannot be written, or the model cannot be downloaded, or needs packages that this
                 Python does not have.
         """
         try:
@@ -106,7 +106,7 @@ class Instance:
             source = VariantLog(self._owner, self._tree.root.parent.name, self.variant.name)
             self._forwarders = self._logs.open(source, [self._tree])
         except OSError as error:
-            raise JobFailed(f"InternalServerError: folder of the instance: {error}") from error
+            raise RunFailed(f"InternalServerError: folder of the instance: {error}") from error
         uri, archive_file = get_model_data_uri(self.variant.container), self._tree.root / "model.tar.gz"
         description = f"Failed to download model data for container: {uri}"
         run_transfer(description, lambda: self._objects.download(uri, archive_file))
@@ -122,14 +122,14 @@ class Instance:
             imports: What `read_imports` of another instance of the variant returned.
 
         Raises:
-            JobFailed: The folder tree cannot be written, or the process cannot be started.
+            RunFailed: The folder tree cannot be written, or the process cannot be started.
         """
         code = self._tree.code
         try:
             (code / model_server.IMPORTS_FILE).write_bytes(imports)
             os.mkfifo(code / model_server.LOAD_PIPE)
         except OSError as error:
-            raise JobFailed(f"InternalServerError: folder of the instance: {error}") from error
+            raise RunFailed(f"InternalServerError: folder of the instance: {error}") from error
         self._host = self._start_host(model_server.STANDBY_VARIABLE, STANDBY_NICENESS)
         self.is_standby = True
 
@@ -151,11 +151,11 @@ class Instance:
                 has no effect on a standby process.
 
         Raises:
-            JobFailed: The process ends before it answers, or does not answer in time: the reason quotes its log. Or the
+            RunFailed: The process ends before it answers, or does not answer in time: the reason quotes its log. Or the
                 instance was stopped.
         """
         if self._stop_event.is_set():
-            raise JobFailed(self._describe_failed_start())
+            raise RunFailed(self._describe_failed_start())
         host = self._host if self.is_standby else None
         if host is None:
             (self._tree.code / model_server.PORT_FILE).unlink(missing_ok=True)
@@ -166,7 +166,7 @@ class Instance:
                 self.is_standby = not self._let_standby_load()
             if host.has_exited() or self._stop_event.is_set() or time.monotonic() > deadline:
                 host.finish()
-                raise JobFailed(self._describe_failed_start())
+                raise RunFailed(self._describe_failed_start())
             time.sleep(POLL_S)
         self.pool = ConnectionPool(port)
 
@@ -219,7 +219,7 @@ class Instance:
             niceness: Niceness of the process while it loads the model; larger if no request waits for the process.
 
         Raises:
-            JobFailed: The process ends before it answers, or does not answer in time: the reason quotes its log. Or the
+            RunFailed: The process ends before it answers, or does not answer in time: the reason quotes its log. Or the
                 instance was stopped.
         """
         self.pool = None

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from drydock.endpoints.instances.fleet_options import CreateInstance
 from drydock.endpoints.instances.instance import Instance
 from drydock.endpoints.records import Variant
-from drydock.errors import JobFailed
+from drydock.errors import RunFailed
 
 log = logging.getLogger(__name__)
 
@@ -95,7 +95,7 @@ class Standbys:
             try:
                 instance.prepare()
                 instance.stand_by(standby.imports)
-            except JobFailed as error:
+            except RunFailed as error:
                 log.warning("variant %s has no standby process: %s", standby.variant.name, error.reason)
             if not self._wait_until_taken(standby, instance):
                 instance.stop()

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from drydock.errors import FAILURE_REASON_MAX_CHARS, JobFailed, truncate
+from drydock.errors import FAILURE_REASON_MAX_CHARS, RunFailed, truncate
 from drydock.host.executor import Executor
 from drydock.host.tree import HostTree
 from drydock.jobs.environment import build_common_environment, make_host_context
@@ -59,7 +59,7 @@ class ProcessingWork:
         """Download the inputs into the trees.
 
         Raises:
-            JobFailed: An input is empty, or cannot be downloaded.
+            RunFailed: An input is empty, or cannot be downloaded.
         """
         for source in self._inputs:
             for host_number, tree in enumerate(self._trees):
@@ -96,7 +96,7 @@ class ProcessingWork:
         """Set the ExitMessage from /opt/ml/output/message, and upload the outputs.
 
         Raises:
-            JobFailed: S3 does not accept an output.
+            RunFailed: S3 does not accept an output.
         """
         self._set_exit_message()
         for output in self._outputs:
@@ -140,4 +140,4 @@ class ProcessingWork:
             )
 
         if not run_transfer(f"{description}: {uri}", download):
-            raise JobFailed(f'ClientError: {description}: No S3 objects found under S3 URL "{uri}"')
+            raise RunFailed(f'ClientError: {description}: No S3 objects found under S3 URL "{uri}"')

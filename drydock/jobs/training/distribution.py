@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from drydock.errors import JobFailed
+from drydock.errors import RunFailed
 from drydock.host import mpi_agent
 from drydock.host.hyperparameters import decode_hyperparameters
 
@@ -86,7 +86,7 @@ def build_launch_command(
         path: PATH of the job, in which torchrun or mpirun is looked for.
 
     Raises:
-        JobFailed: torchrun, mpirun or mpi4py is not installed, or cannot be used with this executor. A retry cannot
+        RunFailed: torchrun, mpirun or mpi4py is not installed, or cannot be used with this executor. A retry cannot
             help.
     """
     settings = decode_hyperparameters(request, include_toolkit_settings=True)
@@ -95,11 +95,11 @@ def build_launch_command(
         return build_torch_command(settings, launch, command[1:])
     if settings.get(MPI) is True:
         if launch.is_container and len(launch.hosts) > 1:
-            raise JobFailed("ClientError: drydock starts MPI on several hosts only with --executor process")
+            raise RunFailed("ClientError: drydock starts MPI on several hosts only with --executor process")
         _require_program("mpirun", "Open MPI", launch, path)
         is_python = command[0] != "/bin/sh"
         if is_python and not launch.is_container and importlib.util.find_spec("mpi4py") is None:
-            raise JobFailed("ClientError: MPI needs the package mpi4py in drydock's Python, as in SageMaker's images")
+            raise RunFailed("ClientError: MPI needs the package mpi4py in drydock's Python, as in SageMaker's images")
         launch.folder.mkdir(exist_ok=True)
         return build_mpi_command(settings, launch, command)
     return list(command)
@@ -174,7 +174,7 @@ def _split_custom_options(text: str) -> tuple[list[str], str]:
 
 def _require_program(program: str, package: str, launch: LaunchContext, path: str) -> None:
     if not launch.is_container and shutil.which(program, path=path or os.defpath) is None:
-        raise JobFailed(
+        raise RunFailed(
             f"ClientError: the job's distribution needs {program}, which drydock does not find: install {package} "
             "where drydock runs, or use --executor docker with an image that has it"
         )

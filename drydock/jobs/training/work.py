@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from drydock.errors import JobFailed
+from drydock.errors import RunFailed
 from drydock.host.addresses import choose_addresses
 from drydock.host.executor import Executor
 from drydock.host.hyperparameters import build_script_arguments, decode_hyperparameters
@@ -66,7 +66,7 @@ class TrainingWork:
         """Download the channels, the code and the checkpoints into the trees.
 
         Raises:
-            JobFailed: A channel is empty, a download failed, the output bucket is missing, or a package of
+            RunFailed: A channel is empty, a download failed, the output bucket is missing, or a package of
                 requirements.txt is not installed.
         """
         output_uri = self._job.request["OutputDataConfig"]["S3OutputPath"]
@@ -85,7 +85,7 @@ class TrainingWork:
         """Return the ContainerEntrypoint, or else the script, with its arguments; [] if the image has the entrypoint.
 
         Raises:
-            JobFailed: The script is not in the source bundle, or the program that distributes it (torchrun or mpirun)
+            RunFailed: The script is not in the source bundle, or the program that distributes it (torchrun or mpirun)
                 cannot be used.
         """
         algorithm = self._job.request["AlgorithmSpecification"]
@@ -96,7 +96,7 @@ class TrainingWork:
         program = str(self._get_toolkit_setting("sagemaker_program"))
         script = (tree.code / program).resolve()
         if not script.is_relative_to(tree.code.resolve()) or not script.is_file():
-            raise JobFailed(f"AlgorithmError: ImportModuleError: no file {program} in sagemaker_submit_directory")
+            raise RunFailed(f"AlgorithmError: ImportModuleError: no file {program} in sagemaker_submit_directory")
         interpreter = "/bin/sh" if script.suffix == ".sh" else self._executor.get_interpreter()
         command = [interpreter, program, *build_script_arguments(self._job.request)]
         path = self.build_environment(tree).get("PATH", "")
@@ -122,7 +122,7 @@ class TrainingWork:
         """Upload the checkpoints, the output and the model. Return lines to add to the job's log.
 
         Raises:
-            JobFailed: S3 does not accept the output or the model.
+            RunFailed: S3 does not accept the output or the model.
         """
         self.save_progress(exit_code)
         lines = self._upload_output()
@@ -136,7 +136,7 @@ class TrainingWork:
     def handle_failure(self, exit_code: int, host: str, log_end: str, command: Sequence[str]) -> str:
         """Upload the checkpoints and the output, and return the job's FailureReason, even if the upload fails."""
         self.save_progress(exit_code)
-        with contextlib.suppress(JobFailed):
+        with contextlib.suppress(RunFailed):
             self._upload_output()
         return describe_algorithm_error(exit_code, self._trees, host, log_end, command)
 
@@ -190,7 +190,7 @@ class TrainingWork:
 
         if not run_transfer(f"Data download failed: channel {name}: {uri}", download):
             problem = f'channel {name}: No S3 objects found under S3 URL "{uri}"'
-            raise JobFailed(f"ClientError: Data download failed: {problem}")
+            raise RunFailed(f"ClientError: Data download failed: {problem}")
 
     def _download_code(self, tree: HostTree) -> None:
         if not self._is_script_mode or "ContainerEntrypoint" in self._job.request["AlgorithmSpecification"]:

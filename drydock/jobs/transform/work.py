@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from drydock.errors import JobFailed
+from drydock.errors import RunFailed
 from drydock.host.executor import Executor
 from drydock.host.programs import copy_program
 from drydock.host.requirements import check_requirements
@@ -51,7 +51,7 @@ class TransformWork:
         """Download the model and the input into the trees.
 
         Raises:
-            JobFailed: There is no input, the model or the input cannot be downloaded, the output bucket is missing, or
+            RunFailed: There is no input, the model or the input cannot be downloaded, the output bucket is missing, or
                 a package of the model's requirements.txt is not installed.
         """
         output_uri = self._job.request["TransformOutput"]["S3OutputPath"]
@@ -96,7 +96,7 @@ class TransformWork:
         """Upload the model's responses. A job that was stopped uploads none, as on SageMaker.
 
         Raises:
-            JobFailed: S3 does not accept the upload, or an object has no output.
+            RunFailed: S3 does not accept the upload, or an object has no output.
         """
         if self._job.status is not Status.STOPPING:
             self._upload()
@@ -105,7 +105,7 @@ class TransformWork:
 
     def handle_failure(self, exit_code: int, host: str, log_end: str, command: Sequence[str]) -> str:
         """Upload the complete responses, as SageMaker does, and return the job's FailureReason."""
-        with contextlib.suppress(JobFailed):  # the program's failure is reported, not a failure of the upload
+        with contextlib.suppress(RunFailed):  # the program's failure is reported, not a failure of the upload
             self._upload()
         failure_files = [tree.output / "failure" for tree in self._trees]
         message = next((text for path in failure_files if (text := read_beginning(path))), "")
@@ -127,7 +127,7 @@ class TransformWork:
             input_folder = tree.get_channel_folder(INPUT_CHANNEL)
             for name in sorted(path.relative_to(input_folder) for path in input_folder.rglob("*") if path.is_file()):
                 if not (tree.output_data / inference.build_output_name(name)).is_file():
-                    raise JobFailed(f"AlgorithmError: the program ended with exit code 0 and no output for {name}")
+                    raise RunFailed(f"AlgorithmError: the program ended with exit code 0 and no output for {name}")
 
     def _build_options(self) -> Mapping[str, Any]:
         """Return the options of the inference program."""
@@ -165,4 +165,4 @@ class TransformWork:
 
         description = f"Data download failed: {source['S3Uri']}"
         if not run_transfer(description, download):
-            raise JobFailed(f'ClientError: {description}: No S3 objects found under S3 URL "{source["S3Uri"]}"')
+            raise RunFailed(f'ClientError: {description}: No S3 objects found under S3 URL "{source["S3Uri"]}"')

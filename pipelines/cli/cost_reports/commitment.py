@@ -49,7 +49,7 @@ def find_best_commitment(
     today = dt.datetime.combine(dt.datetime.now(dt.UTC).date(), dt.time(), dt.UTC)
     known_days = min(days, max(((today.date() - get_day(row)).days for row in rows), default=0))
     if known_days < MIN_DAYS:
-        raise DataError(f"the ledgers have {known_days} whole day(s).", f"Wait until they have {MIN_DAYS}.")
+        raise DataError(f"there are costs of {known_days} whole day(s).", f"Wait until there are {MIN_DAYS}.")
     costs = spread_costs(rows, today - dt.timedelta(known_days), known_days * DAY_H)
     commitment = find_commitment(costs, discount, fall)
     if as_json:
@@ -64,13 +64,13 @@ def format_commitment(commitment: Commitment, known_days: int, days: int) -> lis
 
     Args:
         commitment: the commitment.
-        known_days: number of whole days of the ledgers from which it was computed.
+        known_days: number of whole days from which it was computed.
         days: number of days that were requested.
     """
     from pipelines.costs.charges import format_usd
 
     outcome, risk, backtest = commitment.outcome, commitment.outcome_if_use_falls, commitment.backtest
-    note = "" if known_days == days else f" ({days} were requested; the ledgers have no more)"
+    note = "" if known_days == days else f" ({days} were requested; there are no more)"
     on_demand_text = format_usd(outcome.on_demand_usd)
     heading = f"Last {known_days} whole days{note}: {on_demand_text} for instances on demand; spot is not included."
     if not commitment.usd_h:

@@ -30,7 +30,8 @@ BINS = (LAST_HOUR - FIRST_HOUR) * 60 // BIN_MINUTES
 CLOCK_CHANGE_BINS = 60 // BIN_MINUTES
 """Number of bins by which times can differ from those of other days, when daylight saving time begins or ends."""
 MAX_DAYS = 14
-"""Maximum number of published days to compare with: usually the week before and the week after."""
+"""Maximum number of published days to compare with, the nearest ones: for the newest day, those of the two weeks before
+it."""
 MAX_HISTORY_ROWS = 10_000_000
 """Maximum number of published rows to compare with, so that a validation does not take too long. One day is always
 read, even if it has more rows."""

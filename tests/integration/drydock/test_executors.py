@@ -16,7 +16,7 @@ from typing import Any
 import psutil
 import pytest
 
-from drydock.errors import JobFailed
+from drydock.errors import RunFailed
 from drydock.execution.container import ContainerExecutor
 from drydock.execution.engine import run_docker
 from drydock.execution.image import Images
@@ -286,7 +286,7 @@ def test_failed_start_leaves_no_container(
 ) -> None:
     paths = {name: tmp_path / change.pop(name) for name in ("root", "process_file") if name in change}
     cwd = {"cwd": paths["root"] / "code"} if "root" in paths else {}
-    with pytest.raises(JobFailed, match=reason):
+    with pytest.raises(RunFailed, match=reason):
         containers.start(
             dataclasses.replace(make_plan(tmp_path / "tree", containers, "print()"), **change, **paths, **cwd)
         )
@@ -330,5 +330,5 @@ def test_image_is_built_once_for_concurrent_hosts(image: str, tmp_path: Path, ca
 
 def test_failed_build_is_reported(image: str, tmp_path: Path) -> None:
     (tmp_path / "Dockerfile").write_text(f"FROM {image}\nRUN exit 3\n")
-    with pytest.raises(JobFailed, match=r"ClientError: cannot build an image from .*Dockerfile: .*3"):
+    with pytest.raises(RunFailed, match=r"ClientError: cannot build an image from .*Dockerfile: .*3"):
         Images(tmp_path / "Dockerfile").find_image("no-such/image:1")

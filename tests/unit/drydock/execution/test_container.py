@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from drydock.errors import JobFailed
+from drydock.errors import RunFailed
 from drydock.execution.container import ContainerExecutor
 from drydock.execution.engine import find_engine_problem
 from drydock.execution.exits import read_command_exit
@@ -37,7 +37,7 @@ def test_cannot_start_without_an_engine(no_engine: None, tmp_path: Path) -> None
     assert find_engine_problem()
     log, process_file = tmp_path / "log", tmp_path / "process_file"
     plan = HostPlan("job", "algo-1", {}, tmp_path, ["true"], {}, tmp_path, log, process_file, "image", 1, 512)
-    with pytest.raises(JobFailed, match=r"^InternalServerError: .*docker"):
+    with pytest.raises(RunFailed, match=r"^InternalServerError: .*docker"):
         ContainerExecutor(Images()).start(plan)
     assert not process_file.exists()
 
@@ -46,10 +46,10 @@ def test_keeps_the_process_file_without_an_engine(no_engine: None, tmp_path: Pat
     process_file = tmp_path / "process_file"
     process_file.write_text('{"container": "c0ffee"}')
     executor = ContainerExecutor(Images())
-    with pytest.raises(JobFailed, match="docker"):
+    with pytest.raises(RunFailed, match="docker"):
         executor.kill_leftover_host(process_file)
     assert process_file.exists()
-    with pytest.raises(JobFailed, match="docker"):
+    with pytest.raises(RunFailed, match="docker"):
         executor.kill_all_hosts(tmp_path)
 
 
@@ -94,7 +94,7 @@ def test_exit_code_of_a_leftover_container_is_kept(
 def test_reports_a_missing_dockerfile(tmp_path: Path) -> None:
     if find_engine_problem():
         pytest.skip("no container engine, which alone can say that it has no image: apt-get install docker.io")
-    with pytest.raises(JobFailed, match=r"cannot read the folder of .*nowhere/Dockerfile"):
+    with pytest.raises(RunFailed, match=r"cannot read the folder of .*nowhere/Dockerfile"):
         Images(tmp_path / "nowhere" / "Dockerfile").find_image("no-such/image:1")
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from drydock.errors import JobFailed
+from drydock.errors import RunFailed
 from drydock.execution import image as image_module
 from drydock.execution.image import Images
 
@@ -40,7 +40,7 @@ def test_image_that_the_machine_can_run_is_used(architecture: str) -> None:
 
 @pytest.mark.parametrize("architecture", ["arm64", "arm", "riscv64"])
 def test_image_for_another_architecture_is_refused_in_one_line(architecture: str) -> None:
-    with pytest.raises(JobFailed) as error:
+    with pytest.raises(RunFailed) as error:
         Images().find_image(architecture)
     assert error.value.reason == (
         f"ClientError: the image {architecture} is for {architecture}, and this machine's architecture is amd64: "
@@ -57,5 +57,5 @@ def test_image_that_an_emulator_runs_is_used(set_engine: Path, monkeypatch: pyte
 
 
 def test_missing_image_is_no_matter_of_the_architecture() -> None:
-    with pytest.raises(JobFailed, match="the container engine has no image missing"):
+    with pytest.raises(RunFailed, match="the container engine has no image missing"):
         Images().find_image("missing")

@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from drydock.endpoints.instances.model_server import AUTOGROUP_FILE
-from drydock.errors import JobFailed
+from drydock.errors import RunFailed
 from drydock.execution.process import ProcessExecutor, ProcessGroup
 from drydock.execution.spawn import start_paused_process
 from drydock.host.executor import HostPlan
@@ -133,7 +133,7 @@ def test_failed_start_is_reported(
     root = tmp_path / "tree"
     change = {name: root / value if isinstance(value, str) else value for name, value in change.items()}
     before = psutil.Process().children()
-    with pytest.raises(JobFailed, match=reason):
+    with pytest.raises(RunFailed, match=reason):
         executor.start(make_plan(root, "print('never')", **change))
     assert psutil.Process().children() == before
     assert not (tmp_path / "tree.json").exists()

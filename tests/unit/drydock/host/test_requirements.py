@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from drydock.errors import JobFailed
+from drydock.errors import RunFailed
 from drydock.host.requirements import check_requirements, find_unmet_requirements
 
 
@@ -76,5 +76,5 @@ def test_a_package_that_was_just_installed_counts_and_so_does_a_pre_release(
 
 def test_a_file_that_cannot_be_read_fails_the_job_with_a_reason(tmp_path: Path) -> None:
     (tmp_path / "requirements.txt").mkdir()
-    with pytest.raises(JobFailed, match=r"ClientError: requirements\.txt cannot be checked: Is a directory"):
+    with pytest.raises(RunFailed, match=r"ClientError: requirements\.txt cannot be checked: Is a directory"):
         check_requirements(tmp_path / "requirements.txt")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from drydock.errors import JobFailed
+from drydock.errors import RunFailed
 from drydock.host import mpi_agent
 from drydock.jobs.training.distribution import (
     FIRST_PORT,
@@ -68,7 +68,7 @@ def test_a_script_without_distribution_starts_alone() -> None:
     ],
 )
 def test_a_launcher_that_cannot_start_is_named(settings: dict[str, str], fields: dict[str, Any], problem: str) -> None:
-    with pytest.raises(JobFailed, match=problem):
+    with pytest.raises(RunFailed, match=problem):
         build_launch_command({"HyperParameters": settings}, make_launch(**fields), SCRIPT, "/nonexistent")
     # A container's image has its own programs.
     if "sagemaker_torch_distributed_enabled" in settings:
