@@ -31,7 +31,7 @@ def get_shared_client(url: str, account_id: str, region: str) -> Any:
 
 
 def _read_credentials() -> dict[str, str | None]:
-    """Return the credentials in this process's environment variables, for a server that checks them, or dummy ones."""
+    """Return the credentials of this process's environment variables, or dummy ones if there are none."""
     credentials = {name: os.environ.get(name.upper()) for name in CREDENTIAL_NAMES}
     return credentials if credentials[CREDENTIAL_NAMES[0]] else dict.fromkeys(CREDENTIAL_NAMES[:2], "drydock")
 

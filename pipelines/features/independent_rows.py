@@ -8,7 +8,8 @@ import ibis
 import ibis.expr.operations as ops
 
 KNOWN_RELATIONS = (ops.Project, ops.DropColumns, ops.UnboundTable)
-"""Relations that return each row of their parent once. Others, such as joins, can mix rows without a window."""
+"""Relations that return each row of their parent once. Others, such as joins, can mix rows even if there is no window
+function."""
 UNKNOWN_VALUES = (ops.Subquery, ops.Unnest, ops.Impure, ops.ScalarUDF)
 """Values that can depend on other rows without a window function, add rows, or change from one call to the next."""
 

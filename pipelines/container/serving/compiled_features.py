@@ -38,7 +38,8 @@ class Query:
     one_row_sql: str
     """Computes one row, whose columns are the parameters $1, $2 and so on."""
     outputs: pa.Schema
-    """Columns of the result without its first one, the row's position: features, then columns of the lookups' keys."""
+    """Columns of the result: the features, then the columns of the lookups' keys. The first column of the result, the
+    row's position, is left out."""
     separate_sql: str | None = None
     """Like `sql`, but with independent rows: each row is computed as if it were the only one. It equals `sql` if the
     rows of `sql` are independent already; None if no such SQL is known."""

@@ -44,7 +44,7 @@ empty tuple stands for all rows."""
 
 
 def make_shrink_check(args: arguments.ShrinkArguments, rows: Rows) -> TableCheck:
-    """Make the check that the partition has no fewer rows than its published and quarantined rows together.
+    """Make the check that a partition's new rows are no fewer than its published and quarantined rows together.
 
     With `min_ratio` below 1, this share of them is enough. The check passes if nothing is published yet.
     """

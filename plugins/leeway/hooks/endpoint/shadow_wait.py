@@ -20,7 +20,8 @@ from pipelines.serving.endpoint_resources import NOT_FOUND_TEXT
 
 MINUTE = dt.timedelta(minutes=1)
 MAX_PERIOD_S = 86_400
-"""Longest period of one value of CloudWatch's statistic, seconds: a longer shadow has several values."""
+"""Longest period that one value of CloudWatch's statistic covers here, seconds. For a shadow that runs longer, several
+values are added."""
 
 
 class ShadowEvent(TypedDict):
