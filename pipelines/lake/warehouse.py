@@ -36,7 +36,7 @@ def get_tables_folder(catalog: Catalog) -> str:
 def lacks_database_tables(catalog: Catalog) -> bool:
     """Return whether this is an SQL catalog whose database lacks pyiceberg's own tables, which list the Iceberg tables.
 
-    They are missing if the database is new, or if they were lost.
+    pyiceberg's own tables are missing if the database is new, or if they were lost.
     """
     return hasattr(catalog, "engine") and not inspect(catalog.engine).has_table("iceberg_tables")
 

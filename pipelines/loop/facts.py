@@ -170,11 +170,10 @@ def find_age_limit(
     history: History | None = None,
     lake: Lake | None = None,
 ) -> AgeLimit | None:
-    """Find out when the next training is due by age, by the policy in params.yaml; None if no age makes it due.
+    """Find out when the next training is due by age, by the policy in params.yaml; None without `max_age_days`.
 
     A training is due after `max_age_days`. If the last training used fewer days of data, the next is due after that
-    number of days, because there are then as many new days as the model has seen. Without `max_age_days`, no training
-    is due by age.
+    number of days, because there are then as many new days as the model has seen.
 
     Args:
         model: registered model.

@@ -119,7 +119,7 @@ def _build_records(
 def _read_values(
     lake: Lake, dataset: Dataset, lookup: Lookup, partition: Partition
 ) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yield the identifier and the values of each distinct row, computed by the expression that scoring uses."""
+    """Yield the identifier and the feature values of each distinct row. Scoring computes the same values."""
     with (
         lake.open_files(dataset.table, partition, partition) as (paths, columns),
         engines.open_engine("duckdb", paths, columns) as engine,

@@ -122,7 +122,7 @@ def _ingest_missing_partitions(
     """
     from pipelines.steps import backfill
 
-    dataset = load_dataset(dataset.table)  # of several datasets with the same rows, the one that ingests them
+    dataset = load_dataset(dataset.table)  # the dataset in `rows_from`, if there is one, ingests the rows
     partitions = [
         partition
         for partition in dataset.open_source().list_partitions(window.all_days)

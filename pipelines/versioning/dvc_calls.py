@@ -51,7 +51,7 @@ def run_repro(workspace: Workspace, stages: Sequence[str], *, force: bool = Fals
     Raises:
         InvalidError, RetryableError: DVC itself failed; or a stage failed, and its exit code, 2 or 75, says whether a
             retry can help.
-        LeewayError: a stage ended with another exit code: it has a bug.
+        LeewayError: a stage ended with another exit code, and not by a signal: it has a bug.
     """
     options = ["--single-item", "--force"] if force else ["--pull"] if settings().dvc_remote else []
     with _back_up_lock_file(workspace.folder):
@@ -110,7 +110,7 @@ def _run_module(
 
     Raises:
         InvalidError, RetryableError: the module failed, or a stage that it ran: see `_explain_failure`.
-        LeewayError: a stage ended with an exit code other than 2 or 75: it has a bug.
+        LeewayError: a stage ended with an exit code other than 2 or 75, and not by a signal: it has a bug.
     """
     with subprocess.Popen(
         [sys.executable, "-m", module, *arguments],
@@ -120,7 +120,7 @@ def _run_module(
         stderr=subprocess.STDOUT,
         text=True,
         errors="replace",
-        pass_fds=[workspace.lock_descriptor],
+        pass_fds=[workspace.lock_descriptor],  # so the workspace stays locked as long as the child runs
     ) as child:
         lines = [_write_line(line) for line in child.stdout or ()]
     if child.returncode:
@@ -176,8 +176,8 @@ def _build_environment(workspace: Workspace) -> dict[str, str]:
 def _explain_failure(lines: Sequence[str], exit_code: int) -> LeewayError:
     """Return the error for a failure of DVC or of a step. Its text is the error line of what failed, or the last lines.
 
-    The exit code of the stage, or exit code 2 or 75 of the step, decides the kind of the error. Without it, the text
-    does. After a signal, a retry can help.
+    The exit code of the stage, or exit code 2 or 75 of the step, decides the kind of the error. Without such a
+    code, the text does. After a signal, a retry can help.
     """
     errors = [match[1] for line in lines if (match := ERROR_LINE.match(line))]
     stage_exit_codes = [int(match[1]) for line in lines if (match := EXIT_CODE_LINE.search(line))]

@@ -16,7 +16,7 @@ from pipelines.code_files import CODE_FOLDER
 from pipelines.system.files import replace_file, sha256
 
 LOCK_FILE = "leeway.lock"
-"""File of a project that describes the version of Leeway that computed the outputs of its stages."""
+"""File in a project. It describes the version of Leeway that computed the outputs of the project's stages."""
 COMMENT = "# The installed Leeway; the stages depend on it. `python -m pipelines code lock` writes this file.\n"
 
 

@@ -62,7 +62,11 @@ def _explain(environ: dict[str, Any], error: Exception) -> ErrorResponse:
 
 
 def _replace_page(environ: dict[str, Any], status: int, body: bytes) -> ErrorResponse | None:
-    """Return the error that replaces moto's HTML page or empty body; None for a response that is an error of AWS."""
+    """Return the error that replaces moto's HTML page or empty body; None for a response that stays as it is.
+
+    A response without a body stays if it answers HEAD, or a request to S3 other than PUT and POST.
+    """
+    # moto treats an unsigned request as a request to S3.
     method, is_s3 = environ["REQUEST_METHOD"], read_signed_service(environ) in ("", "s3")
     if body[:15].lower().startswith(b"<!doctype html"):
         return ErrorResponse(status, CODES.get(status, "InvalidRequest"), f"no service answers {method} at this path")

@@ -89,7 +89,7 @@ class Capacity:
 
 
 def find_environment(job: QueueJob, capacities: Sequence[Capacity]) -> Capacity | None:
-    """Return the first environment, in the order of the queue, that has room for a job; None if none has."""
+    """Return the first of the environments that has room for a job; None if none has."""
     return next((item for item in capacities if item.get_free_instances(job.instance_type) >= job.instances), None)
 
 

@@ -104,7 +104,7 @@ def compute_waiting_share(workers: int, busy_workers: float) -> float:
 
 
 def estimate_wait_s(load: Load, instances: int, percentile: float) -> float:
-    """Return the wait for a worker that the percentile of requests does not exceed: `ln(C / (1 - p)) * s / (n - a)`.
+    """Return the percentile of the time that requests wait for a worker: `ln(C / (1 - p)) * s / (n - a)`.
 
     It is 0 if at most a share of `1 - p` of the requests has to wait.
 
@@ -122,15 +122,15 @@ def estimate_wait_s(load: Load, instances: int, percentile: float) -> float:
     """
     _check_percentile(percentile)
     workers = _count_workers(load, instances)
-    share = compute_waiting_share(workers, load.busy_workers)
-    return _find_wait_s(share, load, workers, percentile)
+    waiting_share = compute_waiting_share(workers, load.busy_workers)
+    return _find_wait_s(waiting_share, load, workers, percentile)
 
 
 def estimate_latency_s(load: Load, instances: int, percentile: float) -> float:
     """Return the time that the percentile of requests does not exceed, with the wait for a worker.
 
-    If the times of requests are nearly equal, it is the wait of `estimate_wait_s`, an upper estimate, and the service.
-    If they vary, it is the percentile of the response time of M/M/n (Gross et al. 2008, section 2.3).
+    If the times of service are nearly equal, it is the sum of `estimate_wait_s`, an upper estimate, and the time of
+    service. If they vary, it is the percentile of the response time of M/M/n (Gross et al. 2008, section 2.3).
 
     Args:
         load: the requests.
@@ -161,22 +161,22 @@ def size_endpoint(load: Load, latency_s: float, percentile: float = 0.99, most_u
     require_positive("latency_s", latency_s, MAX_S)
     require_share("most_use", most_use, is_zero_allowed=False)
     _check_percentile(percentile)
-    service_s = load.service_s * (-math.log(1 - percentile) if load.is_varying else 1)
-    if service_s >= latency_s:
+    no_wait_latency_s = load.service_s * (-math.log(1 - percentile) if load.is_varying else 1)
+    if no_wait_latency_s >= latency_s:
         subject = f"{percentile:.4g} of the requests take up to" if load.is_varying else "a request takes"
         raise SpecError(
-            f"{subject} {service_s:.4g} s on a free worker: it cannot be answered in {latency_s:g} s.",
+            f"{subject} {no_wait_latency_s:.4g} s on a free worker: it cannot be answered in {latency_s:g} s.",
             "Use a faster instance or a smaller model, or allow a longer latency.",
         )
     if load.busy_workers / most_use > MAX_DEVICES:
         raise SpecError(TOO_MANY, TOO_MANY_HINT)
-    for workers, share in _list_waiting_shares(load):
+    for workers, waiting_share in _list_waiting_shares(load):
         use = load.busy_workers / workers
         if use > most_use:
             continue
-        percentile_s = _find_latency_s(share, load, workers, percentile)
+        percentile_s = _find_latency_s(waiting_share, load, workers, percentile)
         if percentile_s <= latency_s:
-            mean_s = load.service_s + share * load.service_s / (workers - load.busy_workers)
+            mean_s = load.service_s + waiting_share * load.service_s / (workers - load.busy_workers)
             concurrency = compute_concurrency(load.requests_per_s, mean_s)
             return EndpointSize(workers // load.workers, use, mean_s, percentile_s, concurrency)
     raise SpecError(TOO_MANY, TOO_MANY_HINT)
@@ -196,30 +196,30 @@ def _compute_erlang_c(blocked_share: float, workers: int, busy_workers: float) -
     return blocked_share / (1 - busy_workers / workers * (1 - blocked_share))
 
 
-def _find_wait_s(share: float, load: Load, workers: int, percentile: float) -> float:
-    """Return the wait that the percentile of requests does not exceed; `share` of the requests wait."""
-    if share <= 1 - percentile:
+def _find_wait_s(waiting_share: float, load: Load, workers: int, percentile: float) -> float:
+    """Return the wait that the percentile of requests does not exceed."""
+    if waiting_share <= 1 - percentile:
         return 0.0
-    return math.log(share / (1 - percentile)) * load.service_s / (workers - load.busy_workers)
+    return math.log(waiting_share / (1 - percentile)) * load.service_s / (workers - load.busy_workers)
 
 
-def _find_latency_s(share: float, load: Load, workers: int, percentile: float) -> float:
-    """Return the latency that the percentile of requests does not exceed; `share` of the requests wait."""
-    wait_s = _find_wait_s(share, load, workers, percentile)
+def _find_latency_s(waiting_share: float, load: Load, workers: int, percentile: float) -> float:
+    """Return the latency that the percentile of requests does not exceed."""
+    wait_s = _find_wait_s(waiting_share, load, workers, percentile)
     if not load.is_varying:
         return load.service_s + wait_s
     low_s, high_s = 0.0, wait_s + load.service_s
-    while _compute_slower_share(high_s, share, load, workers) > 1 - percentile:
+    while _compute_slower_share(high_s, waiting_share, load, workers) > 1 - percentile:
         high_s *= 2
     while high_s - low_s > 1e-9 * high_s:
         middle_s = (low_s + high_s) / 2
-        is_low = _compute_slower_share(middle_s, share, load, workers) > 1 - percentile
+        is_low = _compute_slower_share(middle_s, waiting_share, load, workers) > 1 - percentile
         low_s, high_s = (middle_s, high_s) if is_low else (low_s, middle_s)
     return high_s
 
 
-def _compute_slower_share(time_s: float, share: float, load: Load, workers: int) -> float:
-    """Return the share of requests that take longer than `time_s`, with their wait, in M/M/n; `share` of them wait.
+def _compute_slower_share(time_s: float, waiting_share: float, load: Load, workers: int) -> float:
+    """Return the share of requests that take longer than `time_s`, with their wait, in M/M/n.
 
     A request that waits takes the sum of two exponential times: the wait with the mean `service / (n - a)`, and the
     service.
@@ -229,7 +229,7 @@ def _compute_slower_share(time_s: float, share: float, load: Load, workers: int)
         slower_after_wait = (1 + time) * math.exp(-time)
     else:
         slower_after_wait = (free_workers * math.exp(-time) - math.exp(-free_workers * time)) / (free_workers - 1)
-    return (1 - share) * math.exp(-time) + share * slower_after_wait
+    return (1 - waiting_share) * math.exp(-time) + waiting_share * slower_after_wait
 
 
 def _count_workers(load: Load, instances: int) -> int:

@@ -169,7 +169,7 @@ def build_options(
     correction: Correction,
     market: Market | None = None,
 ) -> Iterable[Option]:
-    """Yield the option in `market`; if this is None, the one on demand and, if its saving is known, the one on spot."""
+    """Yield the option in `market`; None: the one on demand, and the one on spot if the saving by spot is known."""
     seconds, low_s, high_s = _correct(estimate, correction)
     usd_s = quote.price.usd_h * machines.count / HOUR_S
     plans = {term: plan.usd_h * machines.count * seconds / HOUR_S for term, plan in quote.plans.items()}

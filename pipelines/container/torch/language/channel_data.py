@@ -68,6 +68,7 @@ class ChannelData:
             yield from self.build_parts(numbers[start : start + size])
 
     def _build(self, part: Sequence[int | None]) -> Batch:
+        """Return the tensors of the sequences with these numbers; None stands for an empty sequence."""
         documents = [self.sequences[number] if number is not None else () for number in part]
         length = self._hyperparameters.sequence_length
         return build_batch(documents, length, self._padding).to(self._processes.device)
