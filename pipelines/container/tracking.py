@@ -122,7 +122,7 @@ class _MlflowRun:
             for name, value in row.items()
             if name != "round"
         ]
-        # MLflow accepts at most 1,000 metrics in a request, so each request has at most 900.
+        # A request has at most 900 metrics: MLflow refuses one with more than 1,000.
         batches = [metrics[start : start + 900] for start in range(0, len(metrics), 900)]
         self._call(lambda: [self._client.log_batch(self.run_id, batch) for batch in batches])
 

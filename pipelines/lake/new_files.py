@@ -71,8 +71,9 @@ class NewFiles:
     digest: str = ""
     """SHA-256 over the files, in the order of `paths`. Equal rows in equal order give equal bytes."""
     is_committed: bool = False
-    """Whether the files stay: a commit of them returned without an error, or no table needs to refer to them. If not,
-    `remove_unused_files` decides when the block that wrote them ends."""
+    """Whether the files stay in any case: a commit of them returned without an error, or they were written to a folder
+    and not to a table (`write_local_files`). If not, `remove_unused_files` decides at the end of the block of
+    `write_new_files` whether they stay."""
     is_commit_begun: bool = False
     """Whether a commit of the files has begun. If it then raises an error, it may have succeeded nevertheless: only the
     catalog knows."""
@@ -260,7 +261,7 @@ def _may_use_files(table: Table, paths: Sequence[str]) -> bool:
 
 def _remove_files(table: Table, paths: Sequence[str]) -> None:
     for path in paths:
-        with suppress(Exception):  # the block's own error is reported, or the file was never created
+        with suppress(Exception):  # the file may not exist, and an error here must not hide that of the block
             table.io.delete(path)
 
 

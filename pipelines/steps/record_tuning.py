@@ -48,7 +48,7 @@ class RecordTuningSpec(Spec):
 
 
 class RecordTuningResult(Result):
-    """The record of a tuning for the training with its winner, and the MLflow run of the tuning."""
+    """The record of a tuning, for the refit of its winner, and the MLflow run of the tuning."""
 
     record: TuningRecord
     """The tuning, for the argument `tuning` of SpotTrainingOperator."""

@@ -21,7 +21,7 @@ class TuningRecord(Parameters):
     """What is recorded of the tuning that found the hyperparameters of a training; `tune apply` writes this record."""
 
     name: str
-    """Name of the tuning, from the digest of its features, code and plan."""
+    """Name of the tuning, with a digest of features, code and plan; on SageMaker, the name of the last tuning job."""
     trials: int = Field(ge=1)
     """Number of all trials of the tuning: the pruned, failed and stopped ones, too."""
     earlier_trials: int = Field(default=0, ge=0)
@@ -35,7 +35,7 @@ class TuningRecord(Parameters):
     metric: str = "loss"
     """Name of the objective; less is better."""
     objective: float
-    """Mean over the folds of the winner's loss. The best of many is optimistic."""
+    """The winner's mean loss over the folds. The best of many is optimistic."""
     fold_losses: list[float] = Field(default_factory=list)
     """Loss of the winner on each fold."""
     hyperparameters: dict[str, int | float | str]

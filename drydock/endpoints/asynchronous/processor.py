@@ -201,5 +201,5 @@ class AsyncInvocations:
     def _write(self, objects: ObjectStore, uri: str, content: bytes) -> None:
         with tempfile.TemporaryFile() as file:
             file.write(content)
-            file.flush()  # `write` reads the file through another descriptor
+            file.flush()  # `objects.write` reads the file through another descriptor
             run_transfer(f"cannot write {uri}", lambda: objects.write(file, uri))

@@ -11,6 +11,7 @@ from pipelines.errors import SpecError
 from pipelines.system.log import log
 
 Rows = Sequence[Mapping[str, Any]]
+"""Rows of the ledger. An argument `rows` has those of jobs, `endpoint_rows` those of endpoints."""
 
 
 def draw_chart(png: str, rows: Rows, endpoint_rows: Rows) -> None:
@@ -25,9 +26,9 @@ def draw_chart(png: str, rows: Rows, endpoint_rows: Rows) -> None:
     if not rows and not endpoint_rows:
         log.warning("no chart was written to %s: there is no cost to draw", png)
         return
-    label = endpoint_report.SAVING_LABEL if endpoint_rows else cost_report.SAVED_BY_SPOT
+    saving_label = endpoint_report.SAVING_LABEL if endpoint_rows else cost_report.SAVED_BY_SPOT
     try:
-        cost_report.draw_chart(Path(png), [*rows, *endpoint_report.build_chart_rows(endpoint_rows)], label)
+        cost_report.draw_chart(Path(png), [*rows, *endpoint_report.build_chart_rows(endpoint_rows)], saving_label)
     except OSError as error:
         raise SpecError(f"{png}: {error.strerror}.", "Give a file that can be written.") from None
     log.info("chart written to %s", png)

@@ -1,4 +1,4 @@
-"""Find the bin of a category's value."""
+"""Find the bin of a value of a category, which is a column (see `CategoryBins`)."""
 
 from __future__ import annotations
 

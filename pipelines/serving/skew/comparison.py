@@ -45,14 +45,14 @@ class Verdict(NamedTuple):
 
 
 def find_skew(lake: Lake, dataset: Dataset, partition: Partition, request_rows: pa.Table, scorer: Scorer) -> Skew:
-    """Compare rows of requests with the features and scores that the lake's rows of a partition have.
+    """Compare rows of requests with the lake's rows: their features, and the scores that `scorer` gives them.
 
     Two missing values are equal. All other values are compared exactly, without a tolerance.
 
     Args:
         lake: lake with the published rows.
         dataset: dataset of the rows.
-        partition: partition of all rows.
+        partition: the partition in which all the rows are.
         request_rows: rows of requests, as `pipelines.serving.skew.request_rows` returns them.
         scorer: scores rows of features by the version that scored the requests.
     """
@@ -95,7 +95,7 @@ def judge_skew(skew: Skew, max_share: float, min_rows: int) -> Verdict:
 
 
 def _read_expected_values(lake: Lake, dataset: Dataset, partition: Partition, scorer: Scorer) -> pa.Table:
-    """Return key, features and score of each row of the partition in the lake."""
+    """Return, for each row of the partition in the lake, its key, its features and the score that `scorer` gives it."""
     schema, names = build_request_schema(lake, dataset), list(dataset.features)
     with read_rows(lake, dataset, partition) as (_, batches):
         tables = []

@@ -18,7 +18,7 @@ COLUMNS = ("day", "model_name", "model_version", "rows")
 
 
 def find_scored_days(lake: CachedLake, model: str, table: str) -> dict[str, ScoredDays]:
-    """Map each version of a model to the days that it scored. These are the days that have a profile by the version.
+    """Map each version of a model to the days that it scored: those for which it has a profile.
 
     Args:
         lake: lake with the table of profiles, which is read once for all models.

@@ -54,7 +54,7 @@ class ColumnSummary:
     character_class: str = ""
     """Narrowest of `CHARACTER_CLASSES` that all characters of all values match; empty if there is none."""
     max_age_h: float | None = None
-    """Longest time from a partition's newest timestamp to the partition's end, hours; negative if all are after it."""
+    """Longest time from a partition's newest timestamp to its end, hours; negative if each partition ends earlier."""
     values: Sequence[str] = ()
     """All distinct values of a text column; empty if there are many, or one is new in the later half of the window."""
 
@@ -139,7 +139,7 @@ def _summarize_view(
 
 
 def classify_type(data_type: pa.DataType) -> Kind:
-    """Return the kind of a column of this type, on which depends what a drafted suite can expect of it."""
+    """Return the kind of a column of this type. What a drafted suite can expect of a column depends on its kind."""
     if pa.types.is_integer(data_type):
         return "integer"
     if pa.types.is_floating(data_type) or pa.types.is_decimal(data_type):

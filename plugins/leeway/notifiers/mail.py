@@ -1,4 +1,4 @@
-"""Send a message as a mail of plain text and HTML. A linked page that is a file of this machine is attached."""
+"""Send a message as a mail of plain text and HTML. Linked pages in LEEWAY_HOME/docs are attached."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def send(message: Message, connection: Connection) -> str:
 
 
 def build_mail(message: Message, to: str, sender: str, conn_id: str) -> EmailMessage:
-    """Build a mail of plain text and HTML. Attach the linked pages that are files of this machine.
+    """Build a mail of plain text and HTML. Attach the linked pages in LEEWAY_HOME/docs that are not too large.
 
     Args:
         message: the message.

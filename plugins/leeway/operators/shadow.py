@@ -40,8 +40,9 @@ class ShadowOperator(DeployOperator):
     does not begin again. If a person clears the task or sets its state while it waits, the shadow variant is removed.
     Idempotent.
 
-    If the outcome is `failed`, or the version does not start, the task fails without a retry. If it is `undecided` (too
-    few requests, or an interval that contains a limit), the task succeeds.
+    If the outcome is `failed`, the task fails without a retry. If it is `undecided` (too few requests, or an interval
+    that contains a limit), the task succeeds. If the version does not start, the task fails, and is retried only if
+    SageMaker failed or had no capacity.
 
     Args:
         model: registered model (templated).

@@ -116,7 +116,7 @@ class ShadowRun:
         return self._begin(endpoint, request, own_tag)
 
     def _check_event(self, event: Event | None, endpoint: Endpoint | None) -> None:
-        """Raise an error if the endpoint's state is not known after the wait, or if it was deleted or has failed."""
+        """Raise an error if the endpoint was deleted or has failed, or if its state is not known after the wait."""
         name = self.client.name
         if event and event["cause"] not in ("ended", "over", "changed", "refused"):
             raise AirflowException(f"the state of endpoint {name} is not known: {event['message']}")
@@ -241,7 +241,7 @@ class ShadowRun:
         capture = request["DataCaptureConfig"]["DestinationS3Uri"]
         times = {"since": record.since, "until": record.until}
         result = self.step_hook.run("shadow", {**fields, "variant": shadow.variant, "captured": capture, **times})
-        self._record(result["outcome"], request["EndpointConfigName"], result["reason"])
+        self._record_outcome(result["outcome"], request["EndpointConfigName"], result["reason"])
         if result["outcome"] != "passed":
             judged_record = replace(record, outcome=result["outcome"], max_tries=str(shadow.max_tries))
             self.client.set_tags(endpoint, {SHADOW_TAG: judged_record.format()})
@@ -256,7 +256,7 @@ class ShadowRun:
         lines = self.client.read_log_end(shadow.variant)
         for line in lines:
             self.log.warning("endpoint %s: %s", self.client.name, line)
-        self._record("failed", request["EndpointConfigName"], reason)
+        self._record_outcome("failed", request["EndpointConfigName"], reason)
         self._discard(request)
         text = (
             f"version {shadow.version} of {shadow.model} did not start as a shadow on endpoint {self.client.name}, "
@@ -269,7 +269,7 @@ class ShadowRun:
     def _discard(self, request: Mapping[str, Any]) -> None:
         self.client.delete_config_and_model(request["EndpointConfigName"], self.shadow.model_request["ModelName"])
 
-    def _record(self, outcome: str, config_name: str, why: str) -> None:
+    def _record_outcome(self, outcome: str, config_name: str, why: str) -> None:
         shadow = self.shadow
         fields = {"model": shadow.model, "version": shadow.version, "endpoint": self.client.name, "config": config_name}
         self.step_hook.run("record_deployment", {**fields, "outcome": f"shadow_{outcome}", "why": why[:2_000]})
