@@ -57,7 +57,7 @@ class BatchScheduler:
             try:
                 with self._batch.lock:
                     is_busy |= self._advance_owner(owner)
-            except sqlite3.Error as error:  # the disk is full: the next check tries again
+            except sqlite3.Error as error:  # such as a full disk: the next check tries again
                 log.error("queues of %s: cannot be stored: %s", owner.account_id, error)
                 is_busy = True
             except Exception:  # the queues of the other owners must advance

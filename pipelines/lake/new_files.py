@@ -70,7 +70,7 @@ class NewFiles:
     rows: int = 0
     digest: str = ""
     """SHA-256 over the files, in the order of `paths`. Equal rows in equal order give equal bytes."""
-    is_committed: bool = False
+    must_stay: bool = False
     """Whether the files stay in any case: a commit of them returned without an error, or they were written to a folder
     and not to a table (`write_local_files`). If not, `remove_unused_files` decides at the end of the block of
     `write_new_files` whether they stay."""
@@ -193,7 +193,7 @@ def write_local_files(
     batches = check_first_rows(partition, rows.schema, iter(rows))
     schema = to_iceberg_schema(rows.schema, table_schema)
     with write_new_files(_Folder(folder), partition, schema, batches) as new_files:
-        new_files.is_committed = True  # so that the files stay
+        new_files.must_stay = True
     return [Path(path) for path in new_files.paths]
 
 
@@ -235,7 +235,7 @@ def commit_new_files(
         if row_filter is not None:
             transaction.delete(row_filter, snapshot_properties=dict(properties))
         transaction.add_files(new_files.paths, snapshot_properties=dict(properties), check_duplicate_files=False)
-    new_files.is_committed = True
+    new_files.must_stay = True
     snapshot = table.current_snapshot()
     assert snapshot is not None
     return snapshot
@@ -243,7 +243,7 @@ def commit_new_files(
 
 def remove_unused_files(table: Table, new_files: NewFiles) -> None:
     """Remove the files, unless a commit has added them to the table, or may have added them."""
-    if not new_files.is_committed and not (new_files.is_commit_begun and _may_use_files(table, new_files.paths)):
+    if not new_files.must_stay and not (new_files.is_commit_begun and _may_use_files(table, new_files.paths)):
         _remove_files(table, new_files.paths)
 
 

@@ -19,14 +19,14 @@ class OwnMachine:
     """The costs of an owned machine.
 
     Attributes:
-        price_usd: price of the machine with network and installation, USD.
+        price_usd: price of the machine with network equipment and installation, USD.
         lifetime_months: months until it is replaced.
         power_kw: its power when it is used, kW.
         idle_kw: its power when it is idle, kW.
         pue: power usage effectiveness: power of the building / power of its machines, at least 1 (ISO/IEC 30134-2).
         usd_per_kwh: price of electricity, USD per kWh.
         staff_usd_month: share of salaries for its operation, USD a month.
-        hosting_usd_month: rent, network and maintenance, USD a month.
+        hosting_usd_month: rent of the space, internet access and maintenance, USD a month.
         resale_usd: price at which it is sold after its lifetime.
 
     Raises:

@@ -51,5 +51,6 @@ def _is_parsed(dag: dict[str, Any] | None, started_at: datetime) -> bool:
 
 
 def _build_import_error(error: dict[str, Any]) -> RequestError:
-    trace = str(error["stack_trace"]).strip()
-    return RequestError(f"{error['filename']} cannot be imported: {trace.splitlines()[-1]}", trace)
+    trace = str(error["stack_trace"] or "").strip()
+    reason = trace.splitlines()[-1] if trace else "Airflow gives no reason"
+    return RequestError(f"{error['filename']} cannot be imported: {reason}", trace)

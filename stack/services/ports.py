@@ -16,9 +16,9 @@ _CONNECT_TIMEOUT_S = 1.0
 
 def choose_ports(preferred_ports: Ports) -> Ports:
     """Return ports that were free a moment ago: the preferred ports where possible, else others. 0 means any port."""
-    with ExitStack() as listeners:
-        # All ports stay bound until all are chosen. Otherwise the same port could be chosen twice.
-        return Ports(**{name: _bind_port(port, listeners) for name, port in preferred_ports.model_dump().items()})
+    with ExitStack() as sockets:
+        # All ports stay in use until all are chosen. Otherwise the same port could be chosen twice.
+        return Ports(**{name: _occupy_port(port, sockets) for name, port in preferred_ports.model_dump().items()})
 
 
 def is_listening(port: int) -> bool:
@@ -33,12 +33,14 @@ def are_free(ports: Ports) -> bool:
     return choose_ports(ports) == ports
 
 
-def _bind_port(port: int, listeners: ExitStack) -> int:
-    listener = listeners.enter_context(socket.socket(socket.AF_INET, socket.SOCK_STREAM))
+def _occupy_port(port: int, sockets: ExitStack) -> int:
+    """Listen on the port, or on another one if it is in use, until `sockets` is closed. Return the port."""
+    listener = sockets.enter_context(socket.socket(socket.AF_INET, socket.SOCK_STREAM))
     # Without this option, a port whose server ended less than a minute ago counts as taken.
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind(("127.0.0.1", port))
     except OSError:
         listener.bind(("127.0.0.1", 0))
+    listener.listen()  # with SO_REUSEADDR, a second socket could be bound to a port on which nobody listens
     return int(listener.getsockname()[1])

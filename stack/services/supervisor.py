@@ -131,7 +131,7 @@ class Supervisor:
     def _stop_leftovers(self, name: str) -> None:
         """Kill the processes that an ended service has started: they can hold its port, or do its work a second time.
 
-        They get no SIGTERM: a task of Airflow would report a failure, which would use up one of its tries.
+        Only drydock gets SIGTERM: a task of Airflow would report a failure, which would use up one of its tries.
         """
         try:
             stop_processes(self.plan.home, excluded_pids=[os.getpid()], grace_s=0.0, service=name)

@@ -33,12 +33,6 @@ class ServiceJobBackend(BatchBackend):
         """All paths of AWS Batch, with the handler that also answers requests about queues for training jobs."""
         return {"/v1/<path:operation>": ServiceJobResponse.dispatch}
 
-    def reset(self) -> None:
-        """Delete everything in memory, for moto's /moto-api/reset. `api.http.reset` has deleted the queues."""
-        arguments = (self.queues, self.region_name, self.account_id)
-        super().reset()
-        ServiceJobBackend.__init__(self, *arguments)
-
 
 def install(queues: BatchQueues) -> None:
     """Make moto use `ServiceJobBackend`."""

@@ -100,7 +100,7 @@ def _choose_policy(batch: BatchQueues, owner: Owner, queue: Queue, arn: str | No
 
 
 def _check_units(batch: BatchQueues, owner: Owner, queue: Queue) -> None:
-    """Check the units in which the queue's service environments limit their capacity.
+    """Refuse a queue whose service environments limit their capacity in a unit that its scheduling policy excludes.
 
     If the queue has quota shares, all units must be instance types. Otherwise, each environment must have the unit
     NUM_INSTANCES.

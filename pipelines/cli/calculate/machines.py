@@ -15,7 +15,7 @@ from pipelines.planning import own_machines as own
 class MachinesRequest:
     """The options of the command."""
 
-    price_usd: Annotated[float, typer.Option(help="Price of a machine, with network and installation, USD.")]
+    price_usd: Annotated[float, typer.Option(help="Price of a machine, with network equipment and installation, USD.")]
     power_kw: Annotated[float, typer.Option(help="Power of a machine in use, kW.")]
     cloud_usd_per_h: Annotated[float, typer.Option(help="Price of cloud instances that do the same work, USD an hour.")]
     use: Annotated[float, typer.Option(help="Utilization: share of the hours in which a machine computes.")] = 0.5
@@ -24,7 +24,7 @@ class MachinesRequest:
     pue: Annotated[float, typer.Option(help="Power usage effectiveness: power of the building / its machines.")] = 1.5
     usd_per_kwh: Annotated[float, typer.Option(help="Price of electricity, USD per kWh.")] = 0.15
     staff_usd_month: Annotated[float, typer.Option(help="Share of salaries, USD a month.")] = 0
-    hosting_usd_month: Annotated[float, typer.Option(help="Rent, network and maintenance, USD a month.")] = 0
+    hosting_usd_month: Annotated[float, typer.Option(help="Rent of space, internet, maintenance: USD a month.")] = 0
     resale_usd: Annotated[float, typer.Option(help="Resale price of a machine after its lifetime, USD.")] = 0
 
 

@@ -26,7 +26,7 @@ def find_best_commitment(
         float | None, typer.Option(help="Discount of the plan, 0 to 1: 0.3 is 30 % below on demand. Required.")
     ] = None,
     days: Annotated[int, typer.Option(min=MIN_DAYS, max=3_660, help="Number of whole days to examine.")] = 90,
-    fall: Annotated[float, typer.Option(help="For the risk: share by which usage falls, 0 to 1.")] = round(1 / 3, 4),
+    fall: Annotated[float, typer.Option(help="For the risk: usage falls by this share.")] = round(1 / 3, 4),
     project: Annotated[str, typer.Option(help="Only jobs and endpoints of this project.")] = "",
     as_json: JsonOption = False,
 ) -> None:
@@ -84,8 +84,8 @@ def format_commitment(commitment: Commitment, known_days: int, days: int) -> lis
         f"It would have saved {format_usd(outcome.saved_usd)} ({format_usd(commitment.saved_usd_year)} a year): "
         f"{outcome.utilization or 0:.0%} of the commitment would have been used, and {outcome.coverage or 0:.0%} of "
         "the cost would have been covered.",
-        f"Risk: if usage falls by {commitment.fall:.0%}, it {_describe_saving(risk.saved_usd)}. From a fall of "
-        f"{commitment.break_even_fall or 0:.0%} on, it saves nothing, but must be paid to the end of its term.",
+        f"Risk: if usage falls by {commitment.fall:.0%}, the commitment {_describe_saving(risk.saved_usd)}. From a "
+        f"fall of {commitment.break_even_fall or 0:.0%} on, it saves nothing, but must be paid to the end of its term.",
         f"Test: in the second half of these days, the best commitment of the first half "
         f"{_describe_saving(backtest.saved_usd)}.",
     ]

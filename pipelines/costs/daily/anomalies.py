@@ -1,12 +1,14 @@
 """Find days that cost far more than their weekday usually does.
 
 The cost of a day is compared with the costs of the same weekday in up to twelve weeks before it: the logarithm of the
-cost with the median of their logarithms. The spread is computed from the median absolute deviation (MAD) of the days of
-these weeks from the median of their own weekday. Days without a cost are left out, and the spread also leaves out
-weekdays that usually cost nothing. If the weekday to judge usually costs nothing, the median and the spread are those
-of all days with a cost. One expensive day, or a holiday, hardly changes a median. The logarithms are used because a
-busy day costs a multiple of the others, and no day costs less than 0. 1.4826 times the MAD is the standard deviation of
-normal errors (Rousseeuw & Croux 1993, JASA 88).
+cost with the median of their logarithms. Logarithms are used because a busy day costs a multiple of the others, and no
+day costs less than 0. One expensive day, or a holiday, hardly changes a median.
+
+The spread is a median absolute deviation (MAD): each day of these weeks deviates from the median of its own weekday.
+1.4826 times the MAD is the standard deviation of normal errors (Rousseeuw & Croux 1993, JASA 88).
+
+Days without a cost are left out, and the spread also leaves out weekdays that usually cost nothing. If the weekday to
+judge usually costs nothing, the median and the spread are those of all days with a cost.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@ The AUC is the mean placement, and its variance follows from the variance of the
 from midranks in O(n log n): Sun & Xu (2014), IEEE Signal Processing Letters 21.
 
 If the scores separate the labels completely, DeLong's variance is 0. With few rows of a label, this variance is too
-small. In both cases, the interval is the exact one for as many independent pairs as the rarer label has rows: see
-`edges`. This interval is wider than needed, because all pairs together contain more information.
+small. In both cases, the interval is computed as if only as many pairs were compared as the rarer label has rows, each
+row in one pair: see `edges`. This interval is wider than needed, because all pairs together contain more information.
 """
 
 from __future__ import annotations

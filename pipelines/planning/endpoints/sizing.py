@@ -165,7 +165,7 @@ def size_endpoint(load: Load, latency_s: float, percentile: float = 0.99, most_u
     if no_wait_latency_s >= latency_s:
         subject = f"{percentile:.4g} of the requests take up to" if load.is_varying else "a request takes"
         raise SpecError(
-            f"{subject} {no_wait_latency_s:.4g} s on a free worker: it cannot be answered in {latency_s:g} s.",
+            f"{subject} {no_wait_latency_s:.4g} s on a free worker: more workers cannot reach {latency_s:g} s.",
             "Use a faster instance or a smaller model, or allow a longer latency.",
         )
     if load.busy_workers / most_use > MAX_DEVICES:

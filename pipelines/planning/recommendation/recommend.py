@@ -122,7 +122,7 @@ def _examine(
 ) -> Exclusion | list[Option]:
     """Return the options of an instance type that are within the limits, or why there is none."""
     if instance.device and instance.device.is_neuron and instance.name not in request.neuron_types:
-        text = f"its {instance.accelerator} needs the AWS Neuron SDK: name it with --allow if the training has it"
+        text = f"its {instance.accelerator} needs the AWS Neuron SDK: if you train with it, use --allow {instance.name}"
         return Exclusion(instance.name, region, "neuron", text)
     estimates, infeasibility = _estimate_counts(request.workload, instance)
     if infeasibility:
@@ -141,7 +141,7 @@ def _examine(
     ]
     if not options:
         return Exclusion(
-            instance.name, region, "spot", "it is interrupted so often that it would hardly advance on spot"
+            instance.name, region, "spot", "interruptions are so frequent that a spot job would hardly advance"
         )
     return apply_limits(request.limits, options, instance.name, region)
 

@@ -134,7 +134,7 @@ def get_champion(registry: Registry, model: str, state: State) -> ModelVersion |
     except DataError:
         raise DataError(
             f"version {state.champion} of {model} is the recorded champion, but was deleted in MLflow.",
-            f"`python -m pipelines rollback`, or `registry check {model} --keep` to have no champion.",
+            f"Run `python -m pipelines rollback`, or `registry check {model} --keep` to have no champion.",
         ) from None
 
 

@@ -26,6 +26,7 @@ CHARACTER_CLASSES = ("[0-9]", "[A-Z]", "[a-z]", "[A-Z0-9]", "[A-Za-z]", "[A-Za-z
 MAX_VALUES = 40
 """Maximum number of distinct values that a summary lists."""
 _VIEW = "rows"
+_PARTITION_COLUMNS = {"hour": [DATE_COLUMN, HOUR_COLUMN], "day": [DATE_COLUMN], "month": [DATE_COLUMN]}
 _PARTITION_KEY = "leeway partition"
 """Name under which each row of `_query_by_partition` has its partition."""
 
@@ -134,7 +135,7 @@ def _summarize_view(
         rows_by_partition={partition[_PARTITION_KEY]: partition["n"] for partition in partitions},
         columns=columns,
         key=[name for name in key if name != DATE_COLUMN],
-        repeated_key_rows=_count_rows_with_repeated_key(connection, key),
+        repeated_key_rows=_count_rows_with_repeated_key(connection, key, unit),
     )
 
 
@@ -170,7 +171,7 @@ def _query_by_partition(connection: duckdb.DuckDBPyConnection, schema: pa.Schema
                 for character_class in CHARACTER_CLASSES
             }
     selection = ", ".join(f"{sql} AS {quote_identifier(name)}" for name, sql in expressions.items())
-    columns = ", ".join(map(quote_identifier, [DATE_COLUMN, HOUR_COLUMN] if unit == "hour" else [DATE_COLUMN]))
+    columns = ", ".join(map(quote_identifier, _PARTITION_COLUMNS[unit]))
     query = f"SELECT {columns}, {selection} FROM {_VIEW} GROUP BY {columns} ORDER BY {columns}"  # noqa: S608
     return [{**row, _PARTITION_KEY: make_partition(row, unit)} for row in _query_rows(connection, query)]
 
@@ -214,10 +215,8 @@ def _build_column(
 def _summarize_numbers(partitions: list[dict[str, Any]], name: str) -> dict[str, Any]:
     """Return the fields `minimum`, `maximum` and `mean_range`; no fields if no value exists or one is infinite."""
     partitions_with_values = [partition for partition in partitions if partition[f"{name} count"]]
-    minimum, maximum = (
-        min((partition[f"{name} min"] for partition in partitions_with_values), default=None),
-        max((partition[f"{name} max"] for partition in partitions_with_values), default=None),
-    )
+    minimum = min((partition[f"{name} min"] for partition in partitions_with_values), default=None)
+    maximum = max((partition[f"{name} max"] for partition in partitions_with_values), default=None)
     if minimum is None or maximum is None or not (math.isfinite(minimum) and math.isfinite(maximum)):
         return {}
     means = [float(partition[f"{name} mean"]) for partition in partitions_with_values]
@@ -268,10 +267,10 @@ def _list_values(connection: duckdb.DuckDBPyConnection, name: str, partitions: l
     return sorted(value["v"] for value in values) if is_complete else []
 
 
-def _count_rows_with_repeated_key(connection: duckdb.DuckDBPyConnection, key: Sequence[str]) -> int:
+def _count_rows_with_repeated_key(connection: duckdb.DuckDBPyConnection, key: Sequence[str], unit: Unit) -> int:
     if not key:
         return 0
-    columns = ", ".join(quote_identifier(name) for name in dict.fromkeys([DATE_COLUMN, *key]))
+    columns = ", ".join(map(quote_identifier, dict.fromkeys([*_PARTITION_COLUMNS[unit], *key])))
     groups = f"SELECT count(*) AS n FROM {_VIEW} GROUP BY {columns} HAVING count(*) > 1"  # noqa: S608
     return int(_query_rows(connection, f"SELECT coalesce(sum(n), 0) AS n FROM ({groups})")[0]["n"])  # noqa: S608
 

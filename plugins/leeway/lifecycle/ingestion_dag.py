@@ -25,7 +25,7 @@ source has the same rows.
 and the asset `{dataset}` gets an event with the numbers of added, removed and changed rows.
 * **Validation refused the rows**: correct the source, then clear the run.
 * **There are fewer rows than before, or they end early**: the {unit} is refused, since its file may have been
-truncated. If it is complete, run it again with the param `allow_shrink`.
+truncated. If the {unit} is complete, run it again with the param `allow_shrink`.
 """
 ALLOW_SHRINK = "Publish partitions that shrink or end early. Null: params.yaml decides."
 KEYS = {"hour": ("%Y-%m-%dT%H", HOUR), "day": ("%Y-%m-%d", PARTITION), "month": ("%Y-%m", MONTH)}

@@ -97,10 +97,17 @@ async def wait_for_shadow(wait: ShadowWait, log: Logger) -> ShadowEvent:
 
 
 async def remove_shadow(wait: ShadowWait, log: Logger) -> None:
-    """Begin to change the endpoint to its configuration without the shadow, unless this was done before. Idempotent."""
+    """Begin to change the endpoint to its configuration without the shadow, if it has the shadow. Idempotent.
+
+    While the endpoint changes, SageMaker refuses this, and the log says that the shadow may stay.
+    """
     async with await wait.connection.create_hook(SageMakerHook).get_async_conn() as sagemaker:
         endpoint = await sagemaker.describe_endpoint(EndpointName=wait.endpoint)
-        if (endpoint["EndpointStatus"], endpoint["EndpointConfigName"]) != ("InService", wait.config_name):
+        if endpoint["EndpointConfigName"] != wait.config_name:
+            return
+        if endpoint["EndpointStatus"] != "InService":
+            text = "endpoint %s is %s: %s may stay in it. To remove it, run the task again or deploy a version"
+            log.warning(text, wait.endpoint, endpoint["EndpointStatus"], wait.variant)
             return
         reason = "the task was cleared, or a person set its state"
         log.warning("%s: removing %s from endpoint %s", reason, wait.variant, wait.endpoint)

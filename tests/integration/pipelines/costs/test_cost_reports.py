@@ -188,7 +188,7 @@ def test_commitment_says_what_it_saves_and_risks(ledgers: list[dict[str, Any]], 
     EndpointLedger.open().add([{**row, "variant": f"v{n}"} for n, row in enumerate(rows)])
     output = run_costs("commitment", "--discount", "0.3")
     assert "Last 60 whole days (90 were requested; there are no more)" in output
-    assert "Best commitment: 7.0000 USD an hour" in output and "if usage falls by 33%, it costs " in output
+    assert "Best commitment: 7.0000 USD an hour" in output and "if usage falls by 33%, the commitment costs " in output
     record = json.loads(run_costs("commitment", "--discount", "0.3", "--days", "30", "--json"))
     assert (record["days"], record["usd_h"]) == (30, pytest.approx(7, abs=0.01))
     assert record["backtest"]["saved_usd"] > 0

@@ -12,6 +12,7 @@ import pytest
 
 from pipelines.errors import DataError
 from pipelines.lake import Lake
+from pipelines.partitions import Hour
 from pipelines.steps import validate
 from pipelines.validation import suites
 from pipelines.validation.suggesting import draft_suite, summarize_table
@@ -160,6 +161,14 @@ def test_a_repeated_key_is_reported_in_the_draft(week: list[dt.date], stage: Sta
     )
     assert expectation.severity == "info"
     assert "2 rows have the key of another row" in (expectation.meta or {})["why"]
+
+
+def test_a_key_is_repeated_only_within_a_partition(home: Path) -> None:
+    for hour, trips in ((0, [1, 2]), (1, [1, 3, 3])):
+        dates, hours = pa.array([FIRST] * len(trips), pa.date32()), pa.array([hour] * len(trips), pa.int32())
+        rows = pa.table({"date": dates, "hour": hours, "trip": trips})
+        Lake.open().write_partition("trips_raw", Hour(FIRST, hour), rows)
+    assert summarize_table("trips_raw", FIRST, FIRST, ("date", "trip"), "hour").repeated_key_rows == 2
 
 
 def create_odd_rows(day: dt.date) -> pa.Table:

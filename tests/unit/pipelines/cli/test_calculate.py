@@ -339,7 +339,10 @@ def test_output_on_the_pages_is_that_of_the_commands(page: str) -> None:
         (["checkpoints", "--save-s", "60", "--interruptions-per-h", "90"], "more than one interruption for each save"),
         ([*STORAGE, "--data-gb", "500"], "--data-gb needs --available-gb-s, the throughput of the storage."),
         ([*STORAGE, "--use", "90"], "use must be at most 1, not 90.0."),
-        ([*ENDPOINT[:-1], "0.05"], "a request takes 0.1 s on a free worker: it cannot be answered in 0.05 s."),
+        (
+            [*ENDPOINT[:-1], "0.05"],
+            "a request takes 0.1 s on a free worker: more workers cannot reach 0.05 s.",
+        ),
         ([*ENDPOINT, "--fixed-s", "0.2"], "fixed_s (0.2) must be less than service_s (0.1)."),
         ([*ENDPOINT, "--requests-per-month", "1e6"], "--requests-per-month needs --usd-per-h"),
         (

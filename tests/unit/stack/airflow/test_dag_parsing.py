@@ -42,6 +42,13 @@ def test_reports_an_import_error_in_one_line():
         wait(airflow)
 
 
+@pytest.mark.parametrize("stack_trace", ["", "\n", None])
+def test_reports_an_import_error_without_a_stack_trace(stack_trace):
+    airflow = FakeAirflow(None, [{"filename": "flights.py", "stack_trace": stack_trace}])
+    with pytest.raises(RequestError, match=r"^flights.py cannot be imported: Airflow gives no reason$"):
+        wait(airflow)
+
+
 @pytest.mark.parametrize("dag", [None, {"last_parsed_time": "2025-12-31T00:00:00Z", "is_paused": False}])
 def test_does_not_accept_a_dag_that_only_an_earlier_stack_parsed(dag, monkeypatch):
     monkeypatch.setattr(dag_parsing, "TIMEOUT_S", 0)

@@ -144,11 +144,11 @@ def test_size_is_the_smallest_one() -> None:
         (lambda: Load(1, 1, -4), "workers must be a positive number, not -4."),
         (
             lambda: size_endpoint(Load(1, 1), 0.5),
-            "a request takes 1 s on a free worker: it cannot be answered in 0.5 s.",
+            "a request takes 1 s on a free worker: more workers cannot reach 0.5 s.",
         ),
         (
             lambda: size_endpoint(Load(1, 1, is_varying=True), 4),
-            "0.99 of the requests take up to 4.605 s on a free worker: it cannot be answered in 4 s.",
+            "0.99 of the requests take up to 4.605 s on a free worker: more workers cannot reach 4 s.",
         ),
         (lambda: size_endpoint(Load(1, 1), 2, 99), "percentile must be above 0 and below 1, not 99."),
         (lambda: size_endpoint(Load(1, 1), 2, 1), "percentile must be above 0 and below 1, not 1."),

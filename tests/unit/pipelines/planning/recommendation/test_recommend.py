@@ -159,7 +159,7 @@ def test_only_the_options_of_a_market() -> None:
     assert [option.cost_usd for option in unknown.options] == [option.cost_usd for option in plan().options]
     never = plan(quote={"spot_saving": 0.6, "interruptions_per_h": 3_000.0}, market="spot")
     assert not never.options and {entry.kind for entry in never.exclusions} == {"price", "spot"}
-    assert any("would hardly advance on spot" in entry.reason for entry in never.exclusions)
+    assert any("a spot job would hardly advance" in entry.reason for entry in never.exclusions)
 
 
 def test_each_market_has_its_own_wait_and_spot_waits_again_after_an_interruption() -> None:
