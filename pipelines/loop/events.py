@@ -121,7 +121,7 @@ class History:
 
         Return None if there is no such event, or if the training has ended since.
         """
-        events = [event for event in self.events if event.run == run]
+        events = [event for event in self.events if event.run == run and event.kind is not Kind.RESET]
         return events[-1] if events and events[-1].kind is not Kind.ENDED else None
 
     def count_ends(self, run: str) -> int:

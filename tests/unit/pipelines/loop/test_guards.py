@@ -203,6 +203,14 @@ def test_the_breaker_stays_open_until_its_reset_and_then_counts_from_zero() -> N
     assert guards.check_breaker(build_request(300), later_history, policy)
 
 
+def test_a_reset_by_the_run_of_a_training_is_no_decision_about_it() -> None:
+    start = build_start(0, run="r")
+    history = create_history([start, build_reset("m", "repaired", create_history([start]), run="r")])
+    assert history.find_last_decision("r") == start
+    end = build_end("m", "r", "passed", "1", history)
+    assert end and end.kind is Kind.ENDED
+
+
 def test_the_breaker_lets_one_training_through_once_the_holdout_is_new() -> None:
     trainings = [build_training(20 * n, "not_passed") for n in range(3)]
     policy, history = Policy(breaker_after=3, breaker_days=28), create_history(*trainings)
