@@ -36,29 +36,29 @@ MONTHS = 12
 Row = Mapping[str, Any]
 
 
-def build_cost_document(data: StatusInputs) -> CostDocument:
+def build_cost_document(inputs: StatusInputs) -> CostDocument:
     """Build the document of the costs.
 
     Raises:
         DataError: a ledger is damaged, or the instance type of an endpoint has no known price. A retry cannot help.
         ConflictError, ServiceError: the lake does not answer. A retry can help.
     """
-    jobs, endpoint_rows = Ledger.open(data.lake).read_rows(), EndpointLedger.open(data.lake).read_rows()
-    fleets = data.running_fleets
-    payer_rows, coverage = _allocate_rows([*jobs, *endpoint_rows], data)
+    jobs, endpoint_rows = Ledger.open(inputs.lake).read_rows(), EndpointLedger.open(inputs.lake).read_rows()
+    fleets = inputs.running_fleets
+    payer_rows, coverage = _allocate_rows([*jobs, *endpoint_rows], inputs)
     priced_rows = [row for row in (*jobs, *endpoint_rows) if row["price_date"]]
     return CostDocument(
-        written_at=data.now,
+        written_at=inputs.now,
         month=get_current_month(),
         jobs=[_describe_job(row) for row in reversed(jobs[-MAX_JOBS:])],
-        months=_sum_months(data, jobs, endpoint_rows),
+        months=_sum_months(inputs, jobs, endpoint_rows),
         endpoints=[_describe_endpoint(running_fleet) for running_fleet in fleets],
-        budgets=_list_budgets(data, [*jobs, *endpoint_rows], fleets),
+        budgets=_list_budgets(inputs, [*jobs, *endpoint_rows], fleets),
         price_dates=describe_price_dates(priced_rows) if priced_rows else "",
-        payers=_list_payers(data, payer_rows),
+        payers=_list_payers(inputs, payer_rows),
         unused_commitment_usd=_round_amounts(coverage.unused_usd) if coverage else None,
-        anomalies=[shorten(text) for text in describe_anomalies(find_anomalies([*jobs, *endpoint_rows], data.now))],
-        advice=[shorten(sentence) for sentence in list_advice(jobs, endpoint_rows, fleets, data.now)],
+        anomalies=[shorten(text) for text in describe_anomalies(find_anomalies([*jobs, *endpoint_rows], inputs.now))],
+        advice=[shorten(sentence) for sentence in list_advice(jobs, endpoint_rows, fleets, inputs.now)],
     )
 
 
@@ -92,9 +92,9 @@ def _describe_endpoint(running_fleet: RunningFleet) -> EndpointCost:
     )
 
 
-def _sum_months(data: StatusInputs, jobs: Iterable[Row], endpoint_rows: Iterable[Row]) -> list[MonthCost]:
+def _sum_months(inputs: StatusInputs, jobs: Iterable[Row], endpoint_rows: Iterable[Row]) -> list[MonthCost]:
     """Sum the costs of the last `MONTHS` months by month, project and model, the oldest month first."""
-    first = subtract_months(data.now.date().replace(day=1), MONTHS - 1)
+    first = subtract_months(inputs.now.date().replace(day=1), MONTHS - 1)
     sums: dict[tuple[str, str, str], dict[str, float]] = {}
     for row, name in (*((row, "jobs_usd") for row in jobs), *((row, "endpoints_usd") for row in endpoint_rows)):
         if row[DATE_COLUMN] < first:
@@ -111,7 +111,7 @@ def _sum_months(data: StatusInputs, jobs: Iterable[Row], endpoint_rows: Iterable
     ]
 
 
-def _allocate_rows(rows: Sequence[Row], data: StatusInputs) -> tuple[Sequence[Row], Coverage | None]:
+def _allocate_rows(rows: Sequence[Row], inputs: StatusInputs) -> tuple[Sequence[Row], Coverage | None]:
     """Add to each row who pays, and the part of its cost that the stated commitments cover.
 
     Returns:
@@ -120,16 +120,16 @@ def _allocate_rows(rows: Sequence[Row], data: StatusInputs) -> tuple[Sequence[Ro
     policy = _load_policy()
     if policy.commitments:
         check_rows(rows)
-    return add_reserved_costs(allocate_rows(rows, policy), policy.commitments, data.now)
+    return add_reserved_costs(allocate_rows(rows, policy), policy.commitments, inputs.now)
 
 
 def _round_amounts(amounts: Mapping[str, float]) -> dict[str, float]:
     return {name: round(usd, DIGITS) for name, usd in amounts.items()}
 
 
-def _list_payers(data: StatusInputs, rows: Iterable[Row]) -> list[PayerCost]:
+def _list_payers(inputs: StatusInputs, rows: Iterable[Row]) -> list[PayerCost]:
     """Sum the costs of the last `MONTHS` months by month and who pays, the oldest month first."""
-    first = subtract_months(data.now.date().replace(day=1), MONTHS - 1)
+    first = subtract_months(inputs.now.date().replace(day=1), MONTHS - 1)
     month_rows = [{**row, "month": f"{row[DATE_COLUMN]:%Y-%m}"} for row in rows if row[DATE_COLUMN] >= first]
     keys = ("month", *PAYER_KEYS)
 
@@ -156,9 +156,9 @@ def _load_policy() -> ShowbackPolicy:
         return ShowbackPolicy()
 
 
-def _list_budgets(data: StatusInputs, rows: Iterable[Row], fleets: Sequence[RunningFleet]) -> list[ProjectBudget]:
+def _list_budgets(inputs: StatusInputs, rows: Iterable[Row], fleets: Sequence[RunningFleet]) -> list[ProjectBudget]:
     """List the projects that have a model, a running endpoint or costs in the current month, sorted by name."""
-    budgets, month = find_budgets(data.models), get_current_month()
+    budgets, month = find_budgets(inputs.models), get_current_month()
     spent_usd: dict[str, float] = {}
     for row in rows:
         if f"{row[DATE_COLUMN]:%Y-%m}" == month:

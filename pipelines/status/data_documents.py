@@ -30,11 +30,11 @@ State = Literal["published", "quarantined", "refused", "stale", "not_validated"]
 """State of a partition; `PartitionState.state` explains each."""
 
 
-def build_dataset_details(data: StatusInputs, dataset: Dataset, models: Sequence[str]) -> DatasetDetails:
+def build_dataset_details(inputs: StatusInputs, dataset: Dataset, models: Sequence[str]) -> DatasetDetails:
     """Build the document of a dataset. With `rows_from`, its partitions are those of the dataset that has the rows.
 
     Args:
-        data: data of the pass in which all documents are written.
+        inputs: what the documents or the metrics of all models are built from.
         dataset: the dataset.
         models: models that are trained on it.
 
@@ -42,10 +42,10 @@ def build_dataset_details(data: StatusInputs, dataset: Dataset, models: Sequence
         DataError: a table of the lake is damaged. A retry cannot help.
         ConflictError, ServiceError: the lake does not answer. A retry can help.
     """
-    first = data.common_last_day - dt.timedelta(HISTORY_DAYS)
-    published_rows = data.lake.count_rows_by_partition(dataset.table, dataset.partition)
-    quarantined_rows = data.lake.count_rows_by_partition(dataset.quarantine, dataset.partition)
-    validations = read_validations(data.lake, dataset.table, dataset.partition, first)
+    first = inputs.common_last_day - dt.timedelta(HISTORY_DAYS)
+    published_rows = inputs.lake.count_rows_by_partition(dataset.table, dataset.partition)
+    quarantined_rows = inputs.lake.count_rows_by_partition(dataset.quarantine, dataset.partition)
+    validations = read_validations(inputs.lake, dataset.table, dataset.partition, first)
     partitions = _select_newest_partitions({*published_rows, *quarantined_rows, *validations})
     states = [
         _describe_partition(
@@ -58,12 +58,12 @@ def build_dataset_details(data: StatusInputs, dataset: Dataset, models: Sequence
         for partition in partitions
     ]
     return DatasetDetails(
-        written_at=data.now,
+        written_at=inputs.now,
         dataset=dataset.name,
         rows_from=dataset.rows_from,
         models=sorted(models),
-        newest_partition=find_newest_partition(data.lake, dataset),
-        published_at=find_publication_time(data.lake, dataset),
+        newest_partition=find_newest_partition(inputs.lake, dataset),
+        published_at=find_publication_time(inputs.lake, dataset),
         unit=dataset.partition,
         partitions=states,
         failures=_sum_failures(validations[partition] for partition in partitions if partition in validations),

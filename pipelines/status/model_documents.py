@@ -25,7 +25,7 @@ SUMMARY_WEEKS = 12
 """Number of weeks whose performance is in the list of models."""
 
 
-def build_details(data: StatusInputs, model: str) -> ModelDetails:
+def build_details(inputs: StatusInputs, model: str) -> ModelDetails:
     """Build the details of a model.
 
     Raises:
@@ -33,31 +33,31 @@ def build_details(data: StatusInputs, model: str) -> ModelDetails:
         DataError: a table of the lake is damaged. A retry cannot help.
         ConflictError, ServiceError: the lake does not answer. A retry can help.
     """
-    dataset = data.load_dataset(model)
-    state, history = data.registry.read_state(model), data.loop.read_state(model)
-    outlook = assess_next_training(data, model, dataset, history)
-    events = build_timeline(model, state, history, data.now)
+    dataset = inputs.load_dataset(model)
+    state, history = inputs.registry.read_state(model), inputs.loop.read_state(model)
+    outlook = assess_next_training(inputs, model, dataset, history)
+    events = build_timeline(model, state, history, inputs.now)
     return ModelDetails(
-        written_at=data.now,
-        summary=build_summary(data, model),
+        written_at=inputs.now,
+        summary=build_summary(inputs, model),
         events=events,
-        drift_weeks=data.read_drift_history(model).list_weeks(model, data.find_newest_day(dataset)),
+        drift_weeks=inputs.read_drift_history(model).list_weeks(model, inputs.find_newest_day(dataset)),
         champion=_describe_version(model, state.champion, state, history),
         challenger=_describe_version(model, state.challenger, state, history),
-        lineages=list_lineages(data, model, dataset, state, events, map_as_of(history)),
+        lineages=list_lineages(inputs, model, dataset, state, events, map_as_of(history)),
         rollback_version=next(iter(state.rollback_targets), ""),
         guards_as_of=outlook.as_of,
         guards=outlook.guards,
         breaker_open=outlook.is_breaker_open,
         training_forecast=outlook.forecast,
         retrain_on=params.load_value(settings().project, "drift", "retrain_on", model),
-        training_age=find_training_age(data, model, dataset, history),
+        training_age=find_training_age(inputs, model, dataset, history),
         drift_reports_url=settings().build_reports_url("drift", model),
         evaluations_url=settings().build_reports_url("models", model),
     )
 
 
-def build_summary(data: StatusInputs, model: str) -> ModelSummary:
+def build_summary(inputs: StatusInputs, model: str) -> ModelSummary:
     """Build the line of a model in the list, with all weeks of its performance.
 
     Raises:
@@ -65,17 +65,17 @@ def build_summary(data: StatusInputs, model: str) -> ModelSummary:
         DataError: a table of the lake is damaged. A retry cannot help.
         ConflictError, ServiceError: the lake does not answer. A retry can help.
     """
-    dataset = data.load_dataset(model)
-    state, history = data.registry.read_state(model), data.loop.read_state(model)
-    decision = _find_last_decision(data, model, state.champion)
+    dataset = inputs.load_dataset(model)
+    state, history = inputs.registry.read_state(model), inputs.loop.read_state(model)
+    decision = _find_last_decision(inputs, model, state.champion)
     drift = DriftState(decision.day, decision.outcome, decision.reasons) if decision else None
-    status = read_status(model, dataset, data.lake, read_drift=lambda *_: drift)
+    status = read_status(model, dataset, inputs.lake, read_drift=lambda *_: drift)
     as_of_by_version = map_as_of(history)
     return ModelSummary(
         **_copy_fields(status),
         dataset=dataset.name,
         champion_as_of=as_of_by_version.get(state.champion),
-        performance=_measure_performance(data, model, dataset, state, history),
+        performance=_measure_performance(inputs, model, dataset, state, history),
         drift=decision,
         last_training=_find_last_training(history),
         project=find_paying_project(project="", model=model),
@@ -97,11 +97,11 @@ def _copy_fields(status: ModelStatus) -> dict[str, Any]:
     return {**fields, "reason": shorten(status.reason), "endpoints": dict(status.endpoints)}
 
 
-def _find_last_decision(data: StatusInputs, model: str, version: str) -> DriftDecision | None:
+def _find_last_decision(inputs: StatusInputs, model: str, version: str) -> DriftDecision | None:
     """Return the last drift decision about a version, even if it is not in `StatusInputs.read_drift_history`."""
-    if decision := data.read_drift_history(model).find_last_decision(model, version):
+    if decision := inputs.read_drift_history(model).find_last_decision(model, version):
         return decision
-    drift = read_drift(data.lake, model, version) if version else None
+    drift = read_drift(inputs.lake, model, version) if version else None
     if drift is None:
         return None
     return DriftDecision(
@@ -110,9 +110,9 @@ def _find_last_decision(data: StatusInputs, model: str, version: str) -> DriftDe
 
 
 def _measure_performance(
-    data: StatusInputs, model: str, dataset: Dataset, state: State, history: History
+    inputs: StatusInputs, model: str, dataset: Dataset, state: State, history: History
 ) -> Performance | None:
-    return measure_weeks(data.lake, model, dataset.task, state, map_as_of(history)) if dataset.label else None
+    return measure_weeks(inputs.lake, model, dataset.task, state, map_as_of(history)) if dataset.label else None
 
 
 def _find_last_training(history: History) -> LastTraining | None:

@@ -48,22 +48,22 @@ def write_documents(lake: CachedLake) -> dict[str, LeewayError]:
         ConflictError, ServiceError: the lake does not answer. A retry can help.
     """
     started_at = time.monotonic()
-    data, writer = StatusInputs(lake), _Writer(settings().home / FOLDER)
+    inputs, writer = StatusInputs(lake), _Writer(settings().home / FOLDER)
     models_by_dataset: dict[str, list[str]] = {}
     datasets: dict[str, Dataset] = {}
     summaries: list[ModelSummary] = []
-    for model in data.models:
-        if dataset := writer.attempt(_build_path(MODELS, model), partial(_load_dataset, data, model)):
+    for model in inputs.models:
+        if dataset := writer.attempt(_build_path(MODELS, model), partial(_load_dataset, inputs, model)):
             datasets[dataset.name] = dataset
             models_by_dataset.setdefault(dataset.name, []).append(model)
-        if details := writer.write(_build_path(MODELS, model), partial(build_details, data, model)):
+        if details := writer.write(_build_path(MODELS, model), partial(build_details, inputs, model)):
             summaries.append(shorten_performance(details.summary))
     for name, models in models_by_dataset.items():
-        writer.write(_build_path(DATA, name), partial(build_dataset_details, data, datasets[name], models))
-    writer.write("costs.json", partial(build_cost_document, data))
-    writer.write("models.json", partial(_build_list, data, summaries, writer.problems))
-    writer.remove_others(MODELS, data.models)
-    if len(data.models) == sum(map(len, models_by_dataset.values())):  # else the dataset of a model is not known
+        writer.write(_build_path(DATA, name), partial(build_dataset_details, inputs, datasets[name], models))
+    writer.write("costs.json", partial(build_cost_document, inputs))
+    writer.write("models.json", partial(_build_list, inputs, summaries, writer.problems))
+    writer.remove_others(MODELS, inputs.models)
+    if len(inputs.models) == sum(map(len, models_by_dataset.values())):  # else the dataset of a model is not known
         writer.remove_others(DATA, models_by_dataset)
     writer.remove_leftovers()
     elapsed_s = time.monotonic() - started_at
@@ -121,27 +121,27 @@ class _Writer:
                 continue
 
 
-def _load_dataset(data: StatusInputs, model: str) -> Dataset:
+def _load_dataset(inputs: StatusInputs, model: str) -> Dataset:
     if Path(model).name != model:
         raise DataError(f"the model {model!r} cannot have a document: its name is not a file name.")
-    return data.load_dataset(model)
+    return inputs.load_dataset(model)
 
 
 def _build_path(folder: str, name: str) -> str:
     return f"{folder}/{name}.json"
 
 
-def _build_list(data: StatusInputs, summaries: list[ModelSummary], problems: Mapping[str, LeewayError]) -> ModelList:
+def _build_list(inputs: StatusInputs, summaries: list[ModelSummary], problems: Mapping[str, LeewayError]) -> ModelList:
     unreadable_models = {
         model: shorten(problems[name].message)
-        for model in data.models
+        for model in inputs.models
         if (name := _build_path(MODELS, model)) in problems
     }
     unreadable_documents = {
         name: shorten(error.message) for name, error in problems.items() if not name.startswith(f"{MODELS}/")
     }
     return ModelList(
-        written_at=data.now,
+        written_at=inputs.now,
         models=sorted(summaries, key=lambda summary: summary.model),
         unreadable_models=unreadable_models,
         unreadable_documents=unreadable_documents,

@@ -57,8 +57,8 @@ class StatusCollector(Collector):
             if self._costs:
                 self._costs.clear()
             return
-        data = StatusInputs(self._lake)
-        self._summaries = {model: self._read_or_log_error(data, model) for model in self._models}
+        inputs = StatusInputs(self._lake)
+        self._summaries = {model: self._read_or_log_error(inputs, model) for model in self._models}
         self._read_at = dt.datetime.now(dt.UTC)
         if self._costs:
             self._costs.refresh()
@@ -80,9 +80,9 @@ class StatusCollector(Collector):
                 _add_summary(metrics, summary)
         return [*metrics.values(), *(self._costs.collect() if self._costs else ())]
 
-    def _read_or_log_error(self, data: StatusInputs, model: str) -> ModelSummary | None:
+    def _read_or_log_error(self, inputs: StatusInputs, model: str) -> ModelSummary | None:
         try:
-            return self._read(data, model)
+            return self._read(inputs, model)
         except Exception as error:  # a lake that does not answer must not end the server that exports the metrics
             log.error("the state of model %s cannot be read: %s", model, translate_error(error))
             return None

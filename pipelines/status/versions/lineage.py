@@ -22,7 +22,7 @@ TEXTS = ("table", "snapshot_id", "rows_train", "rows_holdout", "data_version", "
 
 
 def list_lineages(
-    data: StatusInputs,
+    inputs: StatusInputs,
     model: str,
     dataset: Dataset,
     state: State,
@@ -34,7 +34,7 @@ def list_lineages(
     These are the versions that the timeline names, the champion, the challenger and the versions that endpoints serve.
 
     Args:
-        data: data of the current pass.
+        inputs: what the documents or the metrics of all models are built from.
         model: registered model.
         dataset: its dataset.
         state: its state in the registry.
@@ -46,7 +46,7 @@ def list_lineages(
         {*event_versions, state.champion, state.challenger, *_list_served_versions(state)} - {""}, key=int
     )
     registrations = {event.version: event for event in state.events if event.kind is Kind.REGISTERED}
-    scored_days, periods = find_scored_days(data.lake, model, dataset.predictions), list_serving_periods(state)
+    scored_days, periods = find_scored_days(inputs.lake, model, dataset.predictions), list_serving_periods(state)
     return [
         VersionLineage(
             version=version,
