@@ -1,4 +1,4 @@
-"""Wait until a shadow has run for its time or has answered enough requests, in the triggerer or a worker."""
+"""Wait, in the triggerer or a worker, until a shadow has run for its time or has answered enough requests."""
 
 from __future__ import annotations
 
@@ -97,7 +97,10 @@ async def wait_for_shadow(wait: ShadowWait, log: Logger) -> ShadowEvent:
 
 
 async def remove_shadow(wait: ShadowWait, log: Logger) -> None:
-    """Begin to change the endpoint to its configuration without the shadow, unless this was done before. Idempotent."""
+    """Begin to change the endpoint to its configuration without the shadow. Idempotent.
+
+    Nothing is changed unless the endpoint is InService with the shadow's configuration.
+    """
     async with await wait.connection.create_hook(SageMakerHook).get_async_conn() as sagemaker:
         endpoint = await sagemaker.describe_endpoint(EndpointName=wait.endpoint)
         if (endpoint["EndpointStatus"], endpoint["EndpointConfigName"]) != ("InService", wait.config_name):
