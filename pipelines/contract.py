@@ -162,8 +162,8 @@ def describe_errors(errors: Sequence[Any], values: Any = None) -> str:
 
     Args:
         errors: the errors, as pydantic lists them.
-        values: the values that were validated. If they are given, the message names only keys that the values have or
-            lack. The key path of pydantic also contains names of types, if a value can have one of several types.
+        values: the values that were validated. If they are given, the message does not show the names of types that
+            pydantic adds to the path of a key whose value can have one of several types.
     """
     problems = [
         _describe_problem(error["type"], ".".join(_list_keys_of_error(error, values)), error["msg"], error["input"])

@@ -14,7 +14,7 @@ from drydock.store import Store
 
 
 class Job(JobDescription):
-    """One job. Safe for several threads: the job's own thread and the threads of the API call its methods.
+    """One job. Safe for several threads: its methods are called by the job's own thread and by those of the API.
 
     Args:
         store: Storage of the record, with the tables of `record.SCHEMA`.
@@ -64,7 +64,7 @@ class Job(JobDescription):
         return self._is_discarded
 
     def enter_phase(self, phase: Phase, message: str | None = None, *, since: datetime | None = None) -> None:
-        """Begin a phase. If the job is already in it, only the message changes.
+        """Begin a phase. If the job is already in it, only the message and `record.modified` change.
 
         Args:
             phase: The phase that begins.

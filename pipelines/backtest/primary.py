@@ -31,9 +31,11 @@ class PrimaryMetric:
     """Name in reports."""
     greater_is_better: bool
     default_drop: float
-    """How much worse the metric must be before the strategy "on drift" trains again, unless --drop is given."""
+    """How much worse than on the holdout the metric must be before the strategy "on drift" trains again, unless --drop
+    is given."""
     is_relative: bool = False
-    """Whether a drop is divided by the earlier value. True for an error, because it has the unit of the label."""
+    """Whether a drop is divided by the earlier value. True for MAE: it has the unit of the label, so no fixed
+    drop suits every dataset."""
 
     def measure_rows(self, labels: pd.Series[Any], scores: Any) -> Array:
         """Return one number for each row, from which `compute_from_rows` computes the metric.

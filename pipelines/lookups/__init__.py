@@ -22,8 +22,8 @@ class Lookup:
     key: Sequence[str]
     """Columns that identify the value: columns of the rows, or columns that the dataset's `features` adds to them. With
     the columns of the partition (`date`, for hours also `hour`), a row gets the value of its own partition. Without
-    them, a row gets the newest value of an earlier partition, in training and scoring, too, because a request can get
-    no newer one."""
+    them, a row gets the newest value of an earlier partition: a request can get no newer one, so a row of training or
+    scoring gets none either."""
     max_age: dt.timedelta
     """Largest age of a value: the time from the beginning of its partition to the beginning of the row's."""
 

@@ -86,11 +86,11 @@ def estimate_band(
     """
     if len(ranges) > MAX_RANGES:
         raise SpecError(f"there are {len(ranges)} ranges; at most {MAX_RANGES} are possible.")
-    limits = [(limit.low, limit.high) for limit in ranges.values()]
+    limits = [(number.low, number.high) for number in ranges.values()]
     corners = [compute(**dict(zip(ranges, corner, strict=True))) for corner in product(*limits)]
     generator = random.Random(seed)  # noqa: S311 - no secret
     values = sorted(
-        compute(**{name: generator.uniform(limit.low, limit.high) for name, limit in ranges.items()})
+        compute(**{name: generator.uniform(number.low, number.high) for name, number in ranges.items()})
         for _ in range(samples)
     )
     low, median, high = (values[min(samples - 1, int(share * samples))] for share in SHARES)

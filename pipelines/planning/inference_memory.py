@@ -93,8 +93,8 @@ def estimate_prefill(size: DecoderSize, tokens: int, batch: int, serving: Infere
     """Return the bytes of the largest temporary values of an inference on a device.
 
     The result is the larger one of two: the values of a layer, or the fp32 logits of the last token of each sequence.
-    Each device has the whole input of the layer and the whole normalized input. The other values are divided among the
-    devices: either queries, keys, values and output of the attention, or `GATED_VALUES` of the gated layer.
+    Each device has the whole input of the layer and the whole normalized input. The larger of two sets is divided among
+    the devices: the attention's queries, keys, values and output, or the `GATED_VALUES` of the gated layer.
 
     Source: counted by operation, for the layer of Llama in transformers, without a gradient, with attention that stores
     no scores. Not compared with a measurement.

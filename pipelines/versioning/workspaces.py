@@ -29,7 +29,7 @@ REMOTE = "leeway"
 DAY_S = 86_400
 LOCK_BACKUP = ".dvc/lock.before"
 """Copy of dvc.lock as it was before `dvc repro` started. If it exists afterwards, DVC was killed, or failed with
-another error than `InvalidError`."""
+another error than `pipelines.errors.InvalidError`."""
 
 
 class _LockedData(BaseModel):

@@ -64,9 +64,9 @@ def write_report(report: Report, *, as_json: bool) -> None:
         )
         return
     make_console().print(_build_table(report))
-    for name in dict.fromkeys(figure.formula for figure in report.figures):
-        names = ", ".join(figure.name for figure in report.figures if figure.formula == name)
-        write_line(f"{names} = {FORMULAS[name].text} [{FORMULAS[name].source}]")
+    for formula in dict.fromkeys(figure.formula for figure in report.figures):
+        figure_names = ", ".join(figure.name for figure in report.figures if figure.formula == formula)
+        write_line(f"{figure_names} = {FORMULAS[formula].text} [{FORMULAS[formula].source}]")
     for note in report.notes:
         write_line(note)
 
@@ -92,8 +92,8 @@ def _build_table(report: Report) -> object:
     table.add_column("unit")
     for figure in report.figures:
         band = figure.band
-        limits = [(band.low, band.high), (band.lowest, band.highest)] if band else [None, None]
-        cells = [" to ".join(map(format_number, limit)) if limit else "" for limit in limits] if has_bands else []
+        ranges = [(band.low, band.high), (band.lowest, band.highest)] if band else [None, None]
+        cells = [" to ".join(map(format_number, ends)) if ends else "" for ends in ranges] if has_bands else []
         table.add_row(figure.name, format_number(figure.value), *cells, figure.unit)
     return table
 

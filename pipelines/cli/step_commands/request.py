@@ -59,9 +59,9 @@ def _find_dataset(spec_class: type[Spec], sections: params.Sections, model: str,
 
 
 def _require_model(step: str, field_values: Mapping[str, Any]) -> None:
-    """Refuse a DVC stage without a model if its paths are not given and the project has models.
+    """Refuse a DVC stage for which neither a model nor a path is given, if the project has models.
 
-    Its default paths are in data/, and each model has its own data/.
+    The default paths of a stage are in data/, and each model has a data/ of its own.
 
     Raises:
         SpecError: the step is such a stage. A retry cannot help.

@@ -30,14 +30,14 @@ def list_named_values(
             column.
     """
     values = []
-    for number, row in enumerate(table.rows, 1):
+    for row_number, row in enumerate(table.rows, 1):
         if missing_names := [name for name in types if name not in row]:
-            problem = f"row {number} lacks the columns {', '.join(missing_names)}: send every feature of the model"
+            problem = f"row {row_number} lacks the columns {', '.join(missing_names)}: send every feature of the model"
             raise BadRequest(problem + hint)
         if unknown_names := [name for name in row if name not in types and name not in ignored_columns]:
             names = ", ".join(unknown_names)
-            raise BadRequest(f"row {number} has columns that are not features of the model: {names}" + hint)
-        values.append([_convert(row[name], types[name], name, number, table.is_text) for name in types])
+            raise BadRequest(f"row {row_number} has columns that are not features of the model: {names}" + hint)
+        values.append([_convert(row[name], types[name], name, row_number, table.is_text) for name in types])
     return values
 
 
@@ -46,16 +46,20 @@ def list_unnamed_values(rows: Sequence[Sequence[Any]], types: Types) -> list[lis
 
     Raises:
         BadRequest: a row has more or fewer values than there are features, or a value of another type. The message
-            names row and column.
+            names the row, and the columns that it lacks or that has the wrong type.
     """
     values = []
-    for number, row in enumerate(rows, 1):
+    for row_number, row in enumerate(rows, 1):
         if missing_names := list(types)[len(row) :]:
-            raise BadRequest(f"row {number} has {len(row)} values, and lacks the columns {', '.join(missing_names)}")
+            raise BadRequest(
+                f"row {row_number} has {len(row)} values, and lacks the columns {', '.join(missing_names)}"
+            )
         if len(row) > len(types):
-            raise BadRequest(f"row {number} has {len(row)} values, but the model has {len(types)} features")
+            raise BadRequest(f"row {row_number} has {len(row)} values, but the model has {len(types)} features")
         pairs = zip(row, types.items(), strict=True)
-        values.append([_convert(value, type_name, name, number, is_text=False) for value, (name, type_name) in pairs])
+        values.append(
+            [_convert(value, type_name, name, row_number, is_text=False) for value, (name, type_name) in pairs]
+        )
     return values
 
 
@@ -69,23 +73,23 @@ def check_float32_range(columns: Mapping[str, Sequence[Any]]) -> None:
         BadRequest: a number is too large. The message names row and column.
     """
     for name, values in columns.items():
-        for number, value in enumerate(values, 1):
+        for row_number, value in enumerate(values, 1):
             if isinstance(value, int | float) and abs(value) > MAX_FLOAT32:
-                raise BadRequest(f"row {number}, column {name}: {value:.6g} is too large for the model")
+                raise BadRequest(f"row {row_number}, column {name}: {value:.6g} is too large for the model")
 
 
-def _convert(value: Any, type_name: str, column: str, number: int, is_text: bool) -> Any:
+def _convert(value: Any, type_name: str, column: str, row_number: int, is_text: bool) -> Any:
     if value is None or (is_text and value == ""):
         if type_name in ("double", "float", "string"):
             return None
-        raise BadRequest(f"row {number}, column {column}: a {type_name} must not be missing")
+        raise BadRequest(f"row {row_number}, column {column}: a {type_name} must not be missing")
     convert = _CONVERTERS.get(type_name)
     if convert is None:  # MLflow checks values of all other types
         return value
     try:
         return convert(_parse_text(value, type_name) if is_text else value)
     except (ValueError, OverflowError) as error:
-        raise BadRequest(f"row {number}, column {column}: {str(value)[:50]!r} is not a {type_name}") from error
+        raise BadRequest(f"row {row_number}, column {column}: {str(value)[:50]!r} is not a {type_name}") from error
 
 
 def _parse_text(text: str, type_name: str) -> Any:

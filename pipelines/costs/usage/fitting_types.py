@@ -9,7 +9,7 @@ from pipelines.costs.usage.other_types import PricedType
 from pipelines.instances.catalogue import Instance, Size
 
 MAX_USED_PERCENT = 80.0
-"""Highest peak of each resource, percent, that is accepted on a cheaper type."""
+"""Highest peak of each resource, percent, that is accepted on a cheaper type. Of GPUs' FLOP/s: highest mean."""
 FULL_PERCENT = 90.0
 """Peak of memory, percent, above which a larger type is suggested."""
 LARGER_FACTOR = 1.5

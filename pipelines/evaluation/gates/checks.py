@@ -79,7 +79,7 @@ def check_estimate(
         bound: smallest allowed value.
         policy: its `group_by`, `min_groups`, `alpha` and `power` are used.
         is_upper: whether the bound is the largest allowed value instead.
-        is_strict: whether a value equal to the bound fails: a model is not better than itself.
+        is_strict: whether a value equal to the bound fails: a gain of 0 is no gain.
         relevant_effect: smallest relevant distance from the bound, on its allowed side. If no value in the
             interval has at least this distance, the check fails. 0: every distance is relevant, and the number of
             needed rows is computed from the observed distance.

@@ -129,7 +129,8 @@ class Metric:
     is_share: bool = False
     """Whether the metric can be any number from 0 to 1, both included. Its interval then has these limits, too."""
     quantiles: Sequence[str] = ()
-    """Names of the quantiles that the metric measures instead of scores. `build` then takes shape (rows, quantiles)."""
+    """Names of the quantiles that the metric measures instead of scores. `build` then takes their predicted
+    values, shape (rows, quantiles)."""
 
 
 BINARY_METRICS: Mapping[str, Metric] = {
@@ -164,8 +165,8 @@ CLASS_METRICS: Mapping[str, Callable[..., WeightedMetric]] = {
     "recall": multiclass.build_recall_metric,
     "auc": multiclass.build_class_auc_metric,
 }
-"""Maps the beginning of the name of each metric of one class to the function that makes the metric. Besides labels and
-scores, the function takes the index of the class."""
+"""Maps a prefix, such as `recall` of recall/late, to the function that makes the metric for one class. Besides labels
+and scores, the function takes the index of the class."""
 MEANS_OVER_CLASSES = ("macro_auc", "balanced_accuracy", "macro_f1")
 """Metrics in which a class with few rows has the same weight as any other class."""
 METRICS: Mapping[Task, Mapping[str, Metric]] = {
@@ -197,7 +198,7 @@ def list_metrics(task: Task, classes: Sequence[str] = (), quantiles: Sequence[st
 
 
 def _list_quantile_metrics(names: Sequence[str]) -> dict[str, Metric]:
-    loss_quantiles = {PINBALL: tuple(names), **{f"{PINBALL}/{name}": (name,) for name in names}} if names else {}
+    quantiles_by_loss = {PINBALL: tuple(names), **{f"{PINBALL}/{name}": (name,) for name in names}} if names else {}
     metrics = {
         metric: Metric(
             partial(regression.build_pinball_metric, quantiles=[float(name) for name in measured_names]),
@@ -205,7 +206,7 @@ def _list_quantile_metrics(names: Sequence[str]) -> dict[str, Metric]:
             task="regression",
             quantiles=measured_names,
         )
-        for metric, measured_names in loss_quantiles.items()
+        for metric, measured_names in quantiles_by_loss.items()
     }
     pairs = [(low, high) for low in names for high in names if float(low) < 0.5 and is_symmetric_pair(low, high)]
     coverages = {

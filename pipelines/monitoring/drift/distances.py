@@ -18,8 +18,8 @@ MIN_EXPECTED_ROWS = 5.0
 MAX_EXACT_ROWS = 1_000
 """Largest number of rows, in the cell of the smaller side and the rarer value, for which Fisher's test is computed.
 
-The test is only used if fewer than `MIN_EXPECTED_ROWS` rows are expected in that cell. So with more rows than this
-number, the p-value is 0.
+The test is only used if fewer than `MIN_EXPECTED_ROWS` rows are expected in that cell. So if the cell has more
+rows than `MAX_EXACT_ROWS`, the p-value is practically 0.
 """
 
 
@@ -70,15 +70,15 @@ def compute_fisher_p_value(reference: Array, window: Array) -> float:
     below 1 + 1e-7.
     """
     table = np.rint(np.stack([reference, window]))
-    row, column = int(table.sum(axis=1).argmin()), int(table.sum(axis=0).argmin())
-    row_sum, column_sum, rows = table[row].sum(), table[:, column].sum(), table.sum()
-    if not min(row_sum, column_sum):
+    side, value = int(table.sum(axis=1).argmin()), int(table.sum(axis=0).argmin())
+    side_rows, value_rows, total_rows = table[side].sum(), table[:, value].sum(), table.sum()
+    if not min(side_rows, value_rows):
         return 1.0
-    if (observed_count := int(table[row, column])) > MAX_EXACT_ROWS:
+    if (observed_count := int(table[side, value])) > MAX_EXACT_ROWS:
         return 0.0
-    cell_rows = np.arange(min(row_sum, column_sum, MAX_EXACT_ROWS))
-    ratios = np.log(column_sum - cell_rows) + np.log(row_sum - cell_rows)
-    ratios -= np.log(cell_rows + 1) + np.log(rows - column_sum - row_sum + cell_rows + 1)
+    cell_rows = np.arange(min(side_rows, value_rows, MAX_EXACT_ROWS))
+    ratios = np.log(value_rows - cell_rows) + np.log(side_rows - cell_rows)
+    ratios -= np.log(cell_rows + 1) + np.log(total_rows - value_rows - side_rows + cell_rows + 1)
     log_probability = np.concatenate([[0.0], np.cumsum(ratios)])
     log_probability -= log_probability.max()
     is_as_extreme = log_probability <= log_probability[observed_count] + 1e-7
@@ -91,7 +91,9 @@ def compute_ks_distance(reference: Array, window: Array) -> Array:
 
 
 def compute_wasserstein(reference: Array, window: Array, edges: Array) -> float | None:
-    """Compute the Wasserstein-1 distance in standard deviations of the reference; None if that deviation is 0.
+    """Compute the Wasserstein-1 distance in standard deviations of the reference.
+
+    Return None if that deviation is 0, or if the reference has no rows.
 
     Each row of a bin gets the middle of the bin as its value; below the first edge or above the last, it gets that
     edge. The distance and the (population) standard deviation both use these values, so it does not matter how far

@@ -53,7 +53,7 @@ def select_same_weeks(
     Args:
         reference: days of the reference.
         window: days of the window.
-        margin_weeks: number of weeks that are also selected before and after the window's weeks of a year before.
+        margin_weeks: number of weeks that are added on each side of the same weeks a year before.
         min_days: if fewer days would be selected, all days are selected: the variance of a few days is not reliable.
 
     Returns:

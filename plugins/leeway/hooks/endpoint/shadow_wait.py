@@ -1,4 +1,4 @@
-"""Wait until a shadow has run for its time or has answered enough requests, in the triggerer or a worker."""
+"""Wait, in the triggerer or a worker, until a shadow has run for its time or has answered enough requests."""
 
 from __future__ import annotations
 
