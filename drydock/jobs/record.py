@@ -62,7 +62,7 @@ class Record:
         tags: The job's tags; AddTags and DeleteTags change them.
         transitions: The phases that the job went through, in order; never empty.
         modified: When the record last changed.
-        billable_fraction: Billable seconds per training second, from 0 to 1.
+        billable_fraction: Billable seconds per training second, above 0 and at most 1.
         status: TrainingJobStatus, ProcessingJobStatus or TransformJobStatus.
         reason: FailureReason.
         message: ExitMessage of a processing job.
@@ -117,7 +117,7 @@ def create_record(request: Mapping[str, Any], arn: str, billable_fraction: float
     Args:
         request: The request, with the API's defaults filled in.
         arn: The job's ARN.
-        billable_fraction: Billable seconds per training second, from 0 to 1.
+        billable_fraction: Billable seconds per training second, above 0 and at most 1.
     """
     request_without_tags = {key: value for key, value in request.items() if key != "Tags"}
     first_transition = Transition(Phase.STARTING, get_now(), MESSAGES[Phase.STARTING])

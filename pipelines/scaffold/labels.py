@@ -129,6 +129,9 @@ def _make_binary_label(column: Column, request: Request, ask: AskFunction) -> La
         message = f"the label {column.name} has {column.distinct_count} different values, but a binary label has two."
         raise DataError(message, "Give --task multiclass or regression, or another label.")
     if pa.types.is_boolean(column.values.type):
+        if request.positive.lower() not in ("", "true"):
+            message = f"the label {column.name} has the type bool, and true is the positive value."
+            raise SpecError(message, "Leave out --positive, or write the opposite in the source.")
         return Label(column.name, "binary", column.values, pa.bool_())
     texts = _to_text(column)
     values = sorted(str(value) for value in pc.unique(texts.drop_null()))

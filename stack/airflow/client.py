@@ -183,7 +183,7 @@ class AirflowClient:
             body: Json = response.json()
             return body
         error_type = _choose_error(response)
-        raise error_type(f"Airflow refused {method} {path} (HTTP {response.status_code}): {response.text[:300]}")
+        raise error_type(f"Airflow answered HTTP {response.status_code} to {method} {path}: {response.text[:300]}")
 
     def _wait_for_response(self, method: str, path: str, **options: Any) -> requests.Response:
         deadline = time.monotonic() + MAX_WAIT_S

@@ -93,6 +93,6 @@ def _get(url: str, call: str, **query: str) -> dict[str, Any]:
     if response.status_code == requests.codes.not_found:
         return {}
     if not response.ok:
-        raise UnavailableError(f"MLflow refused {call} (HTTP {response.status_code}): {response.text[:300]}")
+        raise UnavailableError(f"MLflow answered HTTP {response.status_code} to {call}: {response.text[:300]}")
     body: dict[str, Any] = response.json()
     return body

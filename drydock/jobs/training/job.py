@@ -55,7 +55,7 @@ class TrainingJob(Job):
             account_id: Id of the account that creates the job.
             region: Name of the region, such as us-east-1.
             arn: The job's ARN.
-            spot_fraction: Billable seconds per training second if the job runs on spot instances, from 0 to 1.
+            spot_fraction: Billable seconds per training second if the job runs on spot instances; above 0, at most 1.
             tuning: The tuning job that starts the job, if there is one.
         """
         billable_fraction = spot_fraction if request.get("EnableManagedSpotTraining") else 1.0

@@ -46,7 +46,7 @@ def find_remedy(checks: Sequence[Check], rows: int, days: int, *, needs_approval
 
 def _describe_days(days_needed: int | None, days: int) -> str:
     if days_needed is None:
-        return "No number of days of holdout is known that would decide it at the current values."
+        return "It is not known how many days of holdout would decide it at the current values."
     return (
         f"About {days_needed} days of holdout would decide it at the current difference and variance, "
         f"{days_needed - days} more than the {days} of this holdout. "

@@ -24,7 +24,7 @@ DOC = """
 A training as of day D sees only rows whose label was known before D, so a backfill over months is a walk-forward
 backtest.
 
-1. `guard` decides whether the training may start. It can hold back those that drift or the schedule starts.
+1. `guard` decides whether the training may start. It can hold back trainings that drift or the schedule requests.
 2. `preprocess` pins the window and builds its features with DVC.
 3. `train` runs on SageMaker managed spot (drydock on a laptop).
 4. `evaluate` measures the model on the holdout and registers it as a candidate.

@@ -128,8 +128,8 @@ class HttpClient:
         except requests.exceptions.RequestException as error:
             raise _translate_error(error, redact(url)) from None
         except ValueError:  # the response contains an address that is not valid
-            message = f"{redact(url)} gives a response that is not HTTP."
-            raise DataError(message, "It must be the address of a web server.") from None
+            message = f"{redact(url)} gives a response with an address that is not valid."
+            raise DataError(message, "Check that it is the address of a web server.") from None
 
     def _wait_for_rate_limit(self) -> None:
         """Sleep until the next request is within `rate_per_s`."""
@@ -171,7 +171,7 @@ def _build_transient_error(problem: str, retry_after_s: float | None = None) -> 
 
 def _parse_retry_after(text: str) -> float | None:
     """Return the seconds that Retry-After names, by a number or a date (RFC 9110, 10.2.3); None for other texts."""
-    if text.strip().isdigit():
+    if text.strip().isdecimal() and text.isascii():
         return float(text)
     try:
         return max(0.0, (parsedate_to_datetime(text) - datetime.now(UTC)).total_seconds())
@@ -203,6 +203,8 @@ def _translate_error(error: requests.exceptions.RequestException, origin: str) -
     )
     if isinstance(error, request_errors):
         return SpecError(f"{origin}: {type(error).__name__}.", "Use an http or https address, and plain headers.")
+    if isinstance(error, exceptions.TooManyRedirects):
+        return DataError(f"{origin} redirects more than 30 times.", "Use the address at which the data is.")
     if isinstance(error, exceptions.Timeout):
         return _build_transient_error(f"{origin} does not answer in time")
     if isinstance(error, (exceptions.ChunkedEncodingError, exceptions.ContentDecodingError)):

@@ -285,6 +285,11 @@ CASES: dict[str, tuple[Callable[[pd.DataFrame], pd.DataFrame], dict[str, Any], s
     "text to regress": (lambda rows: rows, {"label": "store", "task": "regression"}, "is not a number"),
     "unknown task": (lambda rows: rows, {"task": "ranking"}, "--task 'ranking' is unknown"),
     "unknown positive": (lambda rows: rows.replace({"returned": {"yes": "back", "no": "kept"}}), {}, "Give --positive"),
+    "positive of booleans": (
+        lambda rows: rows.assign(returned=rows["returned"] == "yes"),
+        {"positive": "false"},
+        "returned has the type bool, and true is the positive value",
+    ),
     "equal rows": (
         lambda rows: pd.concat([rows.drop(columns="order_no"), rows.drop(columns="order_no")]),
         {},

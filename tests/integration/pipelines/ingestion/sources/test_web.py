@@ -86,6 +86,13 @@ def test_only_errors_that_may_pass_are_retried(
     assert read_rows(f"{site.url}/{{date}}.csv") == ROWS
 
 
+def test_a_redirect_loop_is_not_retried(home: Path, site: Any, create_response: Any, pauses: list[float]) -> None:
+    site.set_responses(create_response(code=302, Location="/again.csv"))
+    with pytest.raises(DataError, match="redirects more than 30 times"):
+        read_rows(f"{site.url}/{{date}}.csv")
+    assert not pauses
+
+
 def test_the_pause_follows_retry_after(home: Path, site: Any, create_response: Any, pauses: list[float]) -> None:
     later_time = format_datetime(datetime.now(UTC) + timedelta(seconds=60), usegmt=True)
     site.set_responses(
@@ -95,6 +102,8 @@ def test_the_pause_follows_retry_after(home: Path, site: Any, create_response: A
     )
     assert read_rows(f"{site.url}/{{date}}.csv") == ROWS
     assert pauses[0] == 7 and 50 < pauses[1] <= 60
+    site.set_responses(create_response(code=429, Retry_After="\u00b2"), create_response(CSV))
+    assert read_rows(f"{site.url}/{{date}}.csv") == ROWS, "a text that is not a number is ignored"
     site.set_responses(create_response(code=429, Retry_After="3600"))
     with pytest.raises(ServiceError, match="asks to wait 3600 s"):
         read_rows(f"{site.url}/{{date}}.csv")
