@@ -48,8 +48,8 @@ class PlanSpec(Spec):
     max_trial_s: Annotated[int, Field(ge=1, le=30 * 86_400)] = 3_600
     """Seconds after which a trial is stopped and counts as failed."""
     budget_usd: Annotated[float, Field(gt=0)] | None = None
-    """Largest total cost of the trials, USD; null: no limit. Trials on this machine cost nothing; but a budget that does
-    not pay for one trial of `max_trial_s` is refused here, too."""
+    """Largest total cost of the trials, USD; null: no limit. Trials on this machine cost nothing; but a budget that
+    does not pay for one trial of `max_trial_s` is refused here, too."""
     instance_type: str = "ml.m5.large"
     """Instance type of a trial on SageMaker. `budget_usd` is checked with its price."""
     region: str = "us-east-1"
