@@ -176,7 +176,7 @@ def test_the_remedy_names_the_days_and_what_else_can_be_done() -> None:
 def test_the_remedy_says_when_no_number_of_days_would_decide() -> None:
     remedy = find_remedy([build_check(UNDECIDED, 50_000), build_check(UNDECIDED)], 28_000, 28, needs_approval=False)
     assert remedy.days_needed is None
-    assert "No number of days" in remedy.next_steps[0]
+    assert "It is not known how many days" in remedy.next_steps[0]
 
 
 @pytest.mark.parametrize("outcome", [PASSED, "failed"])
