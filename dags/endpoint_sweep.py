@@ -9,8 +9,8 @@ from leeway.operators.stop_idle import StopIdleOperator
 DOC = """
 ### Find the endpoints that nobody calls, each day
 
-`sweep` lists the endpoints that got no request and no change for some hours, and says which of them stay. Its log and
-its result name them. It deletes nothing, unless the param `delete` is set.
+`sweep` lists the endpoints that got no request and no change for some hours, and says which of them stay. The task's
+log and its result name these endpoints. `sweep` deletes nothing, unless the param `delete` is set.
 
 * **Paused** at first: it needs AWS, or drydock. Unpause it together with a `_deploy` DAG.
 * **Delete**: look at the list of a run, then trigger the DAG with `delete`. To delete each day, set the default of the

@@ -10,8 +10,8 @@ DOC = """
 ### Find what runs although nobody uses it, each day
 
 `sweep` lists notebook instances, Studio apps, endpoints and processing jobs that run in SageMaker and that nobody used
-for some time. Its log and its result name them, with the cost of a month. It stops nothing, unless the param `stop` has
-kinds.
+for some time. The task's log and its result name each, with the cost of a month. `sweep` stops nothing, unless the
+param `stop` has kinds.
 
 * **Paused** at first: it needs AWS, or drydock.
 * **Stop**: look at the list of a run, then trigger the DAG with kinds in `stop`. To stop each day, set the default of

@@ -34,7 +34,8 @@ import time
 
 TREE_LINK_NAME = ".drydock-tree"
 TREE_LINK = f"/opt/{TREE_LINK_NAME}"
-"""A link to ROOT that only the job's processes see. It identifies them, whatever their environment says."""
+"""A link to ROOT that only the job's processes see. So drydock recognizes these processes even if their environment
+variables were changed."""
 
 # From <linux/sched.h> and <linux/mount.h>; os.unshare is new in Python 3.12.
 CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWUSER = 0x20000, 0x4000000, 0x10000000

@@ -61,7 +61,7 @@ class JobQueue:
         self._scheduler.start()
 
     def submit(self, job: Job) -> None:
-        """Add a job to the queue. It waits for its turn in its phase, Starting or Interrupted."""
+        """Add a job to the queue. The job waits for its turn in the phase Starting or Interrupted."""
         with self._condition:
             self._waiting_jobs.append(job)
             self._condition.notify()

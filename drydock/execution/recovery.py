@@ -41,9 +41,10 @@ class Heartbeat:
 def recover_job(job: Job, last_alive_at: datetime, command_exit: CommandExit | None = None) -> RunEnd | None:
     """Recover a job that had not ended when the earlier server ended. All processes of the job must have ended.
 
-    A spot job that was running becomes Interrupted. A running job that is not a spot job fails; but if it was still
-    downloading its input, it waits for its start again. A job that was being stopped ends as Stopped. If the command
-    has ended, by a stop or by itself, the job does not run again: only its results must still be uploaded.
+    A spot job that was running becomes Interrupted. A job that is not a spot job fails if its command was running; if
+    the job was still downloading its input, it waits for its start again. A job that was being stopped ends as Stopped.
+    If the command has ended, by a stop or by itself, the job does not run again: only its results must still be
+    uploaded.
 
     Args:
         job: The job, which has not ended.

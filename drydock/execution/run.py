@@ -40,7 +40,7 @@ class Run:
     Call `execute` or `finish` once, in the job's own thread.
 
     Args:
-        job: The job. After the run, it has ended, or it waits for its next run, as Interrupted or Starting.
+        job: The job. After the run, the job has ended, or waits for its next run in the phase Interrupted or Starting.
         executor: Runs the job's hosts.
         settings: The server's settings.
         market: The spot market.

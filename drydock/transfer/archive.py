@@ -110,8 +110,8 @@ def _extract(tar: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> Non
     if hasattr(tarfile, "data_filter"):
         tar.extract(member, folder, filter="data")
         return
-    # Python before 3.11.4, as in Debian 12, has no such filter. Refuse more than the filter does: also all links,
-    # absolute names (the filter makes them relative) and names with `..` (it allows those that stay in the folder).
+    # Python before 3.11.4, as in Debian 12, has no such filter. Refuse more than the filter does: all links, absolute
+    # names (the filter makes them relative), and all names with `..` (the filter allows names that stay in the folder).
     path = PurePosixPath(member.name)
     if path.is_absolute() or ".." in path.parts:
         raise ValueError(f"{member.name} leads out of the folder")

@@ -18,8 +18,8 @@ log = logging.getLogger(__name__)
 
 # S3's limit for a key.
 KEY_MAX_BYTES = 1024
-# A file that has not changed for this many seconds is copied although a process has it open for writing, such as a log,
-# or although it is shorter than its copy in S3; but not if both are true.
+# A file that a process has open for writing, such as a log, is copied only if it has not changed for this many seconds.
+# The same holds for a file that is shorter than its copy in S3. A file of both kinds is not copied.
 QUIET_S = 5.0
 # SageMaker puts marker files with these endings next to a file while it copies the file. It does not copy them.
 MARKER_ENDINGS = (".sagemaker-uploading", ".sagemaker-uploaded")

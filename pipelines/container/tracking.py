@@ -26,8 +26,8 @@ PACKAGES = ("xgboost-cpu", "xgboost", "pandas", "numpy", "pyarrow", "mlflow", "t
 class Tracker:
     """Write the record of one training job: params.json, environment.json, rounds.csv and resources.json.
 
-    A job that resumes from a checkpoint continues its MLflow run. It continues its record if its script sets `rounds`
-    to those of the checkpoint.
+    A job that resumes from a checkpoint continues its MLflow run. To continue the record, too, the script must set
+    `rounds` to the rounds in the checkpoint.
 
     Args:
         folder: folder of the record; created if it does not exist.

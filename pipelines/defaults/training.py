@@ -60,8 +60,9 @@ CHANGEABLE_HYPERPARAMETERS = ("checkpoint_s", "checkpoint_rounds", "keep_checkpo
 class Training:
     """Train a booster round by round, save checkpoints, and report the metrics of each round to the tracker.
 
-    On several hosts, all hosts train the same booster, each on its share of the rows; all of them measure it on all
-    validation rows, so that the metrics are those of one host. Only the first host has checkpoints.
+    On several hosts, all hosts train the same booster, each on its share of the rows. Each host measures the booster on
+    all validation rows, so that the metrics are equal to those of a training on one host. Only the first host has
+    checkpoints.
     """
 
     def __init__(self, args: argparse.Namespace, tracker: Tracker, stop_signal: StopSignal, hosts: Hosts) -> None:

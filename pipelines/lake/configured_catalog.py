@@ -76,7 +76,7 @@ def _check_warehouse(warehouse: str) -> None:
 
 @contextmanager
 def explain_errors() -> Iterator[None]:
-    """Translate errors of a block that opens the configured catalog or reads its database, so that they name it.
+    """Translate errors of a block that opens the configured catalog or reads its database: name the catalog in them.
 
     Other errors are raised unchanged.
 

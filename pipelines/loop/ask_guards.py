@@ -20,7 +20,7 @@ NO_RUN = "none: loop status"
 
 @dataclass(frozen=True)
 class TrainingQuestion:
-    """A training about which the guards are asked: would they let it through if drift requested it now?"""
+    """A training about which the guards are asked: would they allow this training if drift requested it now?"""
 
     model: str
     """Registered model."""

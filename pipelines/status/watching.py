@@ -90,7 +90,7 @@ class Watcher:
         """Write the documents if they may have changed and somebody visits the page. The first check always writes.
 
         Returns:
-            Whether it wrote them, or failed while it wrote them.
+            Whether the documents were written, or writing them failed.
         """
         try:
             lake = self._lake = self._lake or CachedLake.open()

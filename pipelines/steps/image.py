@@ -64,9 +64,9 @@ def run(spec: ImageSpec) -> ImageResult:
 def _find_arm64_uri(spec: ImageSpec, name: str, x86_uri: str) -> str:
     """Return the URI of the training image for arm64.
 
-    The SDK has its images for arm64 under the scope inference_graviton. It chooses this scope itself only for the arm64
-    instance types that it knows; for others, it would return the image for x86_64. An image of another repository than
-    the training image, such as pytorch-inference-graviton, is only for inference.
+    The SDK has its images for arm64 under the scope inference_graviton. The SDK chooses this scope itself only for the
+    arm64 instance types that it knows; for other arm64 types, it would return the image for x86_64. An image of another
+    repository than the training image, such as pytorch-inference-graviton, is only for inference.
     """
     with contextlib.suppress(LookupError):
         uri = _find_uri(spec, spec.instance_type, "inference_graviton")

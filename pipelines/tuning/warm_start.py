@@ -38,8 +38,8 @@ class EarlierTuning:
     trials: list[Trial]
     """Its completed trials."""
     trial_count: int
-    """Number of all its trials, with the pruned and failed ones, plus that of the trials from which this earlier tuning
-    itself learned (its own warm start)."""
+    """Number of all its trials, pruned and failed ones included. If the earlier tuning had a warm start itself, the
+    trials from which it learned are added."""
 
 
 def add_warm_trials(study: optuna.Study, plan: PlanSpec) -> None:

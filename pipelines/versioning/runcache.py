@@ -75,8 +75,8 @@ def digest_inputs(folder: Path, targets: Sequence[str], finished_stages: Sequenc
 def remove_damaged_entries() -> None:
     """Remove entries that are not UTF-8, and folders without an entry: every run that needs one of them would fail.
 
-    DVC 3.67 itself removes other damaged entries. It leaves a folder without an entry if it is killed before it has
-    written the entry.
+    DVC 3.67 itself removes other damaged entries. But if DVC is killed before it has written an entry, the
+    folder of the entry remains.
     """
     for path in filter(_is_entry, _get_runs_folder().glob("*/*/*")):
         try:

@@ -80,7 +80,7 @@ class Backfill:
     def _restart_old_runs(self, runs: dict[str, Json]) -> None:
         """Clear the runs that failed before this backfill, and running ones whose tasks ended with an earlier stack.
 
-        All tasks of a run are repeated. They find what they started before, such as a training job by its name.
+        All tasks of a run are repeated. Each task finds what it started before, such as a training job, by its name.
         """
         for run in runs.values():
             is_abandoned = run["state"] == "running" and self._is_abandoned(run)

@@ -16,7 +16,7 @@ _EXIT_CODE_BY_ERROR = {"AirflowFailException:": 2, "AirflowException:": 75}
 
 
 def explain_failure(client: AirflowClient, run: dict[str, Any], day: str) -> TaskFailedError:
-    """Build the error for a failed run. It names the task that failed first, with the end of its log and its exit code.
+    """Build the error for a failed run: the task that failed first, the end of its log, and the error's exit code.
 
     Args:
         client: the session with Airflow.

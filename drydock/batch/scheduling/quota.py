@@ -87,7 +87,7 @@ class QuotaPlanner:
             self._used_instances[job.share, job.instance_type] += job.instances
         self._queues = {name: sort_by_priority(job for job in waiting if job.share == name) for name in shares}
         self._preempted: set[str] = {job.id for job in self._running if job.is_stopping}
-        # Instances that nobody may borrow, by type: a waiting job gets them back, because its share has lent them.
+        # Instances that no share may borrow, by type: a share has lent them, and a waiting job of it gets them back.
         self._held_instances: defaultdict[str, int] = defaultdict(int)
 
     def plan(self) -> Plan:

@@ -39,8 +39,8 @@ def compute_machine_s(job: Mapping[str, Any]) -> float:
 def make_job_error(job: Mapping[str, Any], event: WaitEvent) -> AirflowException | None:
     """Return the error for a job that did not complete; None if the current try must start another job in its place.
 
-    It must if the job, before its max_run_s, was stopped by the clear that began this try, or was being stopped already
-    when this try found it.
+    Another job is needed if this job was stopped before its max_run_s in one of two ways: the clear that began this try
+    stopped it, or it was being stopped already when this try found it.
     """
     name = f"{get_kind(job).lower()} job {get_job_name(job)}"
     if event["cause"] == "overrun":
