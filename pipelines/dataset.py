@@ -138,7 +138,7 @@ class Dataset:
         return next(iter(_find_packages(self.name)), EXAMPLES / self.name)
 
     def find_file(self, name: str) -> Path:
-        """Return the path of a file of the dataset's package, or else of the same file of `pipelines.defaults`."""
+        """Return the path of a file in the dataset's package, or, if it has none, in `pipelines.defaults`."""
         path = self.package / name
         return path if path.is_file() else Path(__file__).parent / "defaults" / name
 

@@ -85,8 +85,8 @@ class DeploymentForecast(Result):
     month: str
     """This month (YYYY-MM)."""
     month_spent_usd: float
-    """Cost of the project's ended jobs and metered hours of endpoints in this month, and of the present instances of
-    this endpoint from their last metering until now, USD."""
+    """Cost of the project in this month so far, USD: its ended jobs, the metered hours of its endpoints, and the time
+    of this endpoint's present instances since their last metering."""
     month_budget_usd: float | None
     """Budget of a month, USD; null if there is none."""
     allowed: bool

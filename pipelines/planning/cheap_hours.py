@@ -31,8 +31,9 @@ class PlannedRun:
         latest_start: latest start, UTC.
         duration_s: expected time of the run, seconds.
         criterion: what has to be low.
-        quantile: above 0 and below 1. The price of a later start is predicted by this quantile of the prices of past
-            runs from the same hour of the week. 0.5 predicts the usual price. A lower value makes the run wait longer.
+        quantile: above 0 and below 1. Past runs that began in the same hour of the week predict the price of a later
+            start: it is this quantile of their prices. 0.5 predicts the usual price. A lower value makes the run wait
+            longer.
     """
 
     latest_start: dt.datetime

@@ -135,7 +135,7 @@ def _post(url: str, request: dict[str, Any], problems: list[str]) -> None:
 
 
 def _get_variable(name: str) -> str:
-    """Return the value of a variable of the exporter of traces, or else of all exporters."""
+    """Return the OTLP variable for traces, or else the one for all signals; empty if neither is set."""
     return os.environ.get(f"OTEL_EXPORTER_OTLP_TRACES_{name}") or os.environ.get(f"OTEL_EXPORTER_OTLP_{name}") or ""
 
 

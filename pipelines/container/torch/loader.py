@@ -140,9 +140,9 @@ class Loader:
         """Continue from a position: the next loop yields what is left of its epoch.
 
         Raises:
-            DataError: the state is not a position, or it is a position of other data, of another order or of another
-                version of the format: a retry cannot help. Or fewer samples are left than there are processes: a retry
-                with fewer processes can help.
+            DataError: the state is not a position, has another version of the format, or belongs to other data or
+                another order: a retry cannot help. Or fewer samples are left than there are processes: a retry with
+                fewer processes can help.
         """
         try:
             spans = tuple((int(start), int(stop)) for start, stop in state["spans"])

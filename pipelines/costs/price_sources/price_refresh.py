@@ -33,7 +33,7 @@ TRAINING_USAGE = re.compile(r"(?:^|-)Train(?:ing)?:(ml\..+)$")
 PRODUCT = "Linux/UNIX"
 """Operating system whose spot prices are requested, as EC2 names it."""
 TEMPORARY_FILES = ".????-??-??.json.????????"
-"""Pattern of the names of temporary files of `replace_file` in the project's folder of prices."""
+"""Pattern of the temporary files that `replace_file` writes in the project's folder of prices."""
 MAX_TYPES = 100
 """Largest number of instance types in one request for the spot price history."""
 

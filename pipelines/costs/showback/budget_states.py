@@ -70,7 +70,7 @@ def build_states(
     """Compute the used part of each budget of the current month.
 
     The forecast is a sum: the cost so far, the cost of running endpoints until the end of the month, and for each day
-    after today the mean cost of a day's jobs of the project. The mean is over the last `RATE_DAYS` whole days, or over
+    after today the mean daily cost of the project's jobs. The mean is over the last `RATE_DAYS` whole days, or over
     all whole days since the project's first job, if these are fewer.
 
     Args:

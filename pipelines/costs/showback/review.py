@@ -22,8 +22,8 @@ from pipelines.costs.showback.reserved import add_reserved_costs
 from pipelines.costs.showback.shares import sum_shares
 
 JUDGED_DAYS = 8
-"""Number of whole days before today that are judged, and of days of a new month in which the budgets of the last month
-are checked, too. So if no review ran for a week, the next one still finds all anomalies and reached thresholds."""
+"""Number of whole days before today that are judged. For as many days of a new month, the budgets of the last month are
+checked, too. So if no review ran for a week, the next one still finds all anomalies and reached thresholds."""
 
 
 @dataclass(frozen=True)

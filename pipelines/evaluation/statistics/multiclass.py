@@ -1,4 +1,4 @@
-"""Build the metrics of a multiclass model as functions of weights of the rows, like those of `weighted`.
+"""Build the metrics of a multiclass model. Each is a function of the rows' weights, as in the module `weighted`.
 
 Each builder takes the index of each row's class, shape (rows,), and the probabilities of the classes, shape (rows,
 classes). It returns a function of weights of shape (draws, rows). With weights of 1, the metric equals that of

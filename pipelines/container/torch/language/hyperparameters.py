@@ -55,7 +55,7 @@ class Hyperparameters:
         lora_alpha: the scale of the matrices is `lora_alpha / lora_rank`.
         lora_dropout: dropout of the matrices' input.
         lora_targets: layers that get matrices: names, separated by commas; `all-linear` for all but the output layer.
-        seed: seed of the order of the documents, of the first values of the matrices and of the dropout.
+        seed: seed of all random numbers: for the order of the documents, the initial matrices and the dropout.
         log_steps: steps between two lines of the log.
         checkpoint_s: longest work between two checkpoints, seconds; 0 for a checkpoint after each step.
         keep_checkpoints: number of checkpoints to keep.
