@@ -146,7 +146,7 @@ class Executor(Protocol):
     def kill_all_hosts(self, data: Path) -> int:
         """Kill every process or container of the hosts whose trees are below data. Idempotent.
 
-        Those that no process file names are killed, too. Called when a server starts, and when it ends.
+        Hosts that no process file names are killed, too. Called when a server starts, and when it ends.
 
         Args:
             data: The server's data folder.

@@ -29,7 +29,7 @@ ALPHA = 0.025
 COLUMNS = ("day", "model_name", "model_version", "kind", "counts", "sums")
 """Columns of the table `profiles` that are read."""
 KINDS = ("joint", "error")
-"""Kinds of the columns of a profile from which the performance is measured. They need labels, as some others do."""
+"""Kinds of the columns of a profile from which the performance is measured. Rows without labels are not in them."""
 
 
 @dataclass(frozen=True)

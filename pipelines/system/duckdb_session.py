@@ -1,4 +1,4 @@
-"""Query local Parquet files with DuckDB, without network access. It spills to LEEWAY_HOME at its memory limit.
+"""Query local Parquet files with DuckDB, without network access. At its memory limit, DuckDB spills to LEEWAY_HOME.
 
 This module does not import the lake, so that a window that the step `pack` wrote can be read without Iceberg.
 """

@@ -141,7 +141,7 @@ class Job(ABC):
                 session.unpause_dags(WEATHER_DAG, INGEST_DAG, self.request.train_dag)
             self.perform(session)
         except UnavailableError:
-            # The usual cause is a service that has ended. Its error is more precise.
+            # The usual cause is a service that has ended. `load_live_stack` then raises a more precise error.
             load_live_stack(self.layout, stack)
             raise
         if restarts := display.format_restarts(Stack.load(self.layout) or stack):

@@ -58,9 +58,9 @@ class Coverage:
     """What the stated commitments cover.
 
     Attributes:
-        reserved_usd: for each row, the part of its cost on demand that the commitments cover, USD. It is None if it
-            is not known: a commitment could cover usage that older commitments leave, but its saving on the row is not
-            known.
+        reserved_usd: for each row, the part of its cost on demand that the commitments cover, USD. None means
+            that the part is not known: a commitment could cover usage that older commitments leave, but its saving on
+            the row is not known.
         committed_usd: maps each month, YYYY-MM, to the sum of the commitments of its hours up to yesterday, USD.
         unused_usd: maps each month to the part of this sum that was not used, USD.
     """

@@ -136,7 +136,7 @@ class State:
     """Versions that a rollback replaced as champion, and that were not champion again since. Earlier champions that the
     rollback skipped are in this set, too, although the rollback does not block them."""
     blocked_versions: Mapping[str, str] = field(default_factory=dict)
-    """Maps each version that was retired or rolled back to the reason. It can be promoted only with `force`."""
+    """Maps each version that was retired or rolled back to the reason. These can be promoted only with `force`."""
     judgements: Mapping[str, Event] = field(default_factory=dict)
     """Maps each version to its last verdict, approval or rejection."""
     last_change: Event | None = None

@@ -26,8 +26,8 @@ retrains, the asset
 section `guard`). If it used fewer days of data, that number of days counts instead.
 * **Paused** at first, like `{model}_score`: without profiles each run would wait six hours for them, and fail.
 * **By hand**: trigger the DAG with a `partition`, a day. Such a run may retrain, unlike a backfill.
-* **Backfill**: any range of days that were scored. It decides as the daily runs would have. It retrains only with the
-param `retrain_in_backfill`, or if params.yaml allows it.
+* **Backfill**: any range of days that were scored. Its runs decide as the daily runs would have. They retrain only with
+the param `retrain_in_backfill`, or if params.yaml allows it.
 * **Drift lasts** until the data are like the reference again, or there is a new champion. Until then, there is an event
 each day. The guard of `{model}_train` limits the trainings.
 * **Profiles are missing** after six hours: the run fails, and its error names the days.

@@ -145,7 +145,7 @@ def _parse_line(line: str, place: str) -> dict[str, str]:
 
 
 def _tokenize(lines: Sequence[dict[str, str]], tokenizer: Any) -> Iterator[Document]:
-    """Yield the document of each line. Its last token is that for the end of a text."""
+    """Yield the document of each line. The last token of each document means the end of a text."""
     end = tokenizer.eos_token_id
     # A prompt begins as a text does, perhaps with a token for the start; a completion continues it.
     prompts = tokenizer([line.get("text", line.get("prompt", "")) for line in lines])["input_ids"]

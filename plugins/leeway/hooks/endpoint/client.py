@@ -115,7 +115,8 @@ class EndpointClient:
     def delete_unused_resources(self, endpoint: Mapping[str, Any]) -> None:
         """Delete the configurations and models that the endpoint does not use. Idempotent.
 
-        Those that are newer than its present configuration stay: a deployment that is about to begin may need them.
+        Configurations and models that are newer than the endpoint's present configuration stay: a deployment that is
+        about to begin may need them.
         """
         name = endpoint["EndpointConfigName"]
         config = self.describe_config(name)
