@@ -185,7 +185,8 @@ def _write_reference(
     """Write the bins for profiles of the rows that the model will score, and profiles of the train and holdout rows.
 
     Profiles of a multiclass model also count the predicted classes. In place of the label, these profiles have whether
-    the prediction is right. For every model, the scores of the training rows are left out, because the model has seen these rows.
+    the prediction is right. For every model, the scores of the training rows are left out, because the model has seen
+    these rows.
     """
     from pipelines.lake import DATE_COLUMN
     from pipelines.monitoring.profiles.class_scores import fit_classes
