@@ -12,8 +12,8 @@ from pipelines.ingestion.sources.addresses import redact
 Kind = Literal["csv", "json", "parquet", "database", "api"]
 """Kind of a source."""
 MAX_ROWS = 500_000
-"""Number of rows after which no further file, or day of an API, is read. A sample may have more rows, because the last
-file or day is read to its end."""
+"""Number of rows after which no more are read. A sample may have more rows, because rows are read in blocks: parts of a
+file, or whole days of an API."""
 
 
 @dataclass(frozen=True)
