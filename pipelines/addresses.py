@@ -1,4 +1,7 @@
-"""Check the addresses of services. This module needs only the standard library, because the settings import it."""
+"""Check the addresses of services.
+
+This module imports only the standard library, because the settings import it, and Airflow imports the settings.
+"""
 
 from __future__ import annotations
 

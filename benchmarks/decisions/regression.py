@@ -39,7 +39,7 @@ QUALITY = 2.0
 """Standard deviation of a model's quality on a day: the part of its error that all rows of the day share, minutes."""
 QUANTILES = {"0.1": 0.1, "0.5": 0.5, "0.9": 0.9}
 WEAK_WEIGHT = 0.2
-"""Weight that a useless model gives to the signal. With its error, the model is no better than a constant."""
+"""Weight that a useless model gives to the signal. The `error` of this model makes it as bad as a constant."""
 GAIN = 0.05
 """How far the R2 of a better candidate is above the champion's."""
 
@@ -107,7 +107,7 @@ def simulate(
     day, is_holdout = number_days(days, rows)
     signal = random.normal(0.0, SIGNAL, size=len(day))
     day_effects = DAY_EFFECT * draw_day_values(int(day[-1]) + 1, correlation, random)
-    # Delays have a long tail to one side.
+    # Labels have a long tail to one side.
     label = MEAN + signal + day_effects[day] + NOISE * (random.exponential(size=len(day)) - 1.0)
     last_week_mean = float(label[~is_holdout].mean())
     day, signal, label = day[is_holdout], signal[is_holdout], label[is_holdout]

@@ -1,4 +1,4 @@
-"""Two interfaces: the owner of the logs of processes, and the forwarding of these logs to CloudWatch Logs."""
+"""Two interfaces: a source, whose processes write logs, and what moves these logs to CloudWatch Logs."""
 
 from collections.abc import Sequence
 from typing import Any, Protocol

@@ -69,8 +69,8 @@ def estimate_increase(times: PairedTimes, limits: ShadowLimits) -> tuple[Estimat
 
     def compute_excess(weights: Array) -> Array:
         champion_ms = champion_metric(weights)
-        bound_ms = np.maximum(limits.max_latency_ratio * champion_ms, champion_ms + limits.latency_margin_ms)
-        return challenger_metric(weights) - bound_ms
+        max_challenger_ms = np.maximum(limits.max_latency_ratio * champion_ms, champion_ms + limits.latency_margin_ms)
+        return challenger_metric(weights) - max_challenger_ms
 
     excess = estimate_by_groups([compute_excess], groups, limits.alpha)
     champion_value = float(champion_metric(np.ones((1, count)))[0])

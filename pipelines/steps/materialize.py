@@ -82,7 +82,7 @@ def run(spec: MaterializeSpec) -> MaterializeResult:
     published_partitions = _list_published_partitions(lake, dataset, spec.partition)
     row_schema, store = lake.read_schema(dataset.table), OnlineStore.open()
     for lookup in lookups:
-        find_key_types(dataset, lookup, row_schema)
+        find_key_types(dataset, lookup, row_schema)  # raises SpecError before anything is written
     partitions_by_lookup = {lookup.name: list_newest_partitions(published_partitions, lookup) for lookup in lookups}
     records = written_records = 0
     for lookup in lookups:

@@ -20,7 +20,10 @@ MAX_SHARES = 500
 
 
 def create_scheduling_policy(batch: BatchQueues, owner: Owner, request: dict[str, Any]) -> dict[str, Any]:
-    """Answer CreateSchedulingPolicy. A policy with neither configuration is a fair-share policy with the defaults."""
+    """Answer CreateSchedulingPolicy.
+
+    Without fairsharePolicy and quotaSharePolicy, the policy is a fair-share policy with the defaults.
+    """
     name = request["name"]
     check_name(name, "name")
     fair_share, quota_share = _read_configurations(request)

@@ -1,8 +1,8 @@
 """Start the instances of one configuration of an endpoint, choose one for each request, and replace those that end.
 
 An instance of a serverless variant answers one request at a time. If no instance is idle, a request starts one more (a
-cold start): at most MaxConcurrency, and at most one for each core. A standby process is used first, if there is one. An
-instance that is idle for long is stopped.
+cold start), unless the variant has MaxConcurrency instances, or one for each core, already. If there is a standby
+process, it becomes this instance. An instance that is idle for long is stopped.
 """
 
 import contextlib
@@ -33,7 +33,7 @@ HEALTHY_AFTER_S = 60.0
 CHECK_S = 0.1
 # Longest wait for the last requests of an instance that is not needed any more, seconds.
 DRAIN_S = 60.0
-# Tolerance before rounding up: 3 * (1 - 2 / 3) is a little more than 1.
+# Tolerance before rounding up: 9 * (1 - 2 / 3) is a little more than 3.
 ROUNDING_TOLERANCE = 1e-9
 # Niceness of instances while they load their models, if no request waits for them: instances that answer go first.
 DEPLOYMENT_NICENESS = 10
@@ -292,7 +292,7 @@ class Fleet:
 
 
 def _stop_all_instances(instances: Sequence[Instance]) -> None:
-    """Stop instances in parallel, because an instance that does not end takes seconds."""
+    """Stop instances in parallel, because an instance that does not end at SIGTERM takes seconds."""
     threads = [threading.Thread(target=instance.stop, daemon=True) for instance in instances]
     for thread in threads:
         thread.start()

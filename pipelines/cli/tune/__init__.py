@@ -83,7 +83,7 @@ def apply_winner(model: ModelArgument = "", tuning: FolderOption = "") -> None:
 
 @contextlib.contextmanager
 def _open_results(model: str, tuning: str) -> Iterator[Path]:
-    """Yield the folder with the results of a tuning. The results of an MLflow run are downloaded, then removed."""
+    """Yield the folder with the results of a tuning. Those of an MLflow run are downloaded to a temporary folder."""
     from pipelines.tuning.report.artifacts import download_results, is_run_id
 
     if not is_run_id(tuning):

@@ -1,7 +1,7 @@
 """Collect what a training with torch has to save, and put it back: the model's weights and the optimizer's state.
 
-The names are those of the model's layers, whether the model is wrapped by DDP, divided by FSDP, or neither. So a state
-that was saved with one of them can be loaded with another.
+The names in the state come from the model's layers, whether the model is wrapped by DDP, divided by FSDP, or neither.
+So a state that was saved with one of them can be loaded with another.
 
 This module is part of the training job's bundle, so it imports torch only.
 """
@@ -50,7 +50,10 @@ def apply_state(
     *,
     trainable_only: bool = False,
 ) -> None:
-    """Put the weights and the optimizer's state back, as `collect_state` returned them. All processes must call it."""
+    """Put the weights and the optimizer's state back, as `collect_state` returned them.
+
+    All processes must call this function.
+    """
     weights = {name.removeprefix(MODEL): value for name, value in state.items() if name.startswith(MODEL)}
     # `ShardedCheckpoints` keeps values that are not tensors as JSON. So tuples, such as AdamW's betas, became lists.
     optimizer_state = {

@@ -38,7 +38,7 @@ def list_data_wait_advice(rows: Sequence[Row], now: dt.datetime) -> list[str]:
 
     Of the newest completed jobs of a task, those are examined that ran on the instance type of the newest one and
     reported their wait for data. There is no sentence if the newest completed job is older than `MAX_AGE_DAYS` days,
-    did not report its wait, or waited for less than `MIN_SHARE`: then the cause is gone. There is also none if the
+    did not report its wait, or waited for less than `MIN_SHARE` (the cause is gone then). There is also none if the
     examined jobs waited for less than `MIN_SHARE` on average, or if their waits cost less than `MIN_USD`.
 
     Args:

@@ -127,8 +127,8 @@ def parse_budget(text: str) -> float | None:
 
 def format_duration(seconds: float) -> str:
     """Format a duration in days (from 2 days on), hours, minutes, or seconds (below a minute)."""
-    for unit_s, unit in ((86_400 * 2, "d"), (3_600, "h"), (60, "min")):
-        if seconds >= unit_s:
+    for min_s, unit in ((86_400 * 2, "d"), (3_600, "h"), (60, "min")):
+        if seconds >= min_s:
             return f"{seconds / UNIT_S[unit]:.1f} {unit}"
     return f"{seconds:.0f} s"
 

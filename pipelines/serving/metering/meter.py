@@ -48,7 +48,7 @@ def meter_endpoints(now: dt.datetime) -> list[Row]:
         periods_by_endpoint[period.fleet.endpoint].append(period)
     rows, failures = [], []
     for endpoint, periods in periods_by_endpoint.items():
-        try:  # either all fleets of an endpoint get rows or none: the next metering begins at its last row
+        try:  # all fleets of an endpoint get rows, or none: the next metering finds the periods from all these rows
             rows += [row for period in periods for row in _build_rows(period, periods, observer, now)]
         except DataError as error:
             failures.append(f"{endpoint}: {error.message}")
@@ -80,7 +80,7 @@ def _build_rows(
     changes = add_missing_change(period, observer.read_changes(fleet.endpoint, fleet.variant))
     for begin, end in split_by_day(period.begin, period.end):
         usage = compute_instance_usage(begin, end, count, changes)
-        # The last hour is not over: its requests are counted in the next row.
+        # Requests are counted by whole hours. Those of an hour that is not over are counted in the next row, if any.
         hours = _floor_hour(begin), _floor_hour(end)
         requests = observer.read_requests(fleet, *hours).requests if hours[0] < hours[1] else 0
         usage = replace(usage, requests=requests)

@@ -32,7 +32,7 @@ def select_readable_models(user: Any, models: Collection[str]) -> set[str]:
 def send_permissions(name: str, user: GetUserDep, assigned: Annotated[list[str] | None, Query()] = None) -> Any:
     """Send whether the visitor may start runs of a DAG, and whether the visitor may answer its approvals.
 
-    These are the permissions that Airflow checks when it gets the request itself.
+    Airflow checks the same permissions when the visitor starts a run or answers an approval.
 
     Args:
         name: ID of the DAG.

@@ -46,11 +46,12 @@ class DeployTask(AwsTask):
 
     fields: DeployFields
     max_tries = 0
-    """Airflow's `max_tries` of the task: a clear changes it, and a retry does not."""
+    """Airflow's `max_tries` of the task: a clear changes it, and a retry does not. It shows whether a
+    failed deployment began before the last clear: then a new one begins."""
 
     def prepare_operation(self, inputs: Mapping[str, Any] | None = None) -> Deployment:
         """Choose and upload the version, unless this try has done so; see `AwsTask.prepare_operation`."""
-        self.parse_count_field("check_interval_s")
+        self.parse_count_field("check_interval_s")  # raises an error before the upload
         inputs = inputs or self._upload_inputs()
         return Deployment(
             EndpointClient(self.connection, self._endpoint, self.log),

@@ -107,7 +107,10 @@ class TransformTask(JobTask):
         return {name: value for name in names if (value := getattr(self.fields, name)) is not None}
 
     def _upload_inputs(self) -> dict[str, Any]:
-        """Check, upload and return the inputs that determine the scores; {} if no version may score the partition."""
+        """Check, upload and return the inputs that determine the scores; {} if no version may score the partition.
+
+        `request` is the name of the rows that the step `batch` wrote, and no request to SageMaker.
+        """
         with tempfile.TemporaryDirectory(prefix="leeway-") as parent:
             folder = Path(parent) / "batch"
             batch = self.step_hook.run("batch", {**self._common_fields, "folder": str(folder)})
@@ -128,6 +131,7 @@ class TransformTask(JobTask):
 
     @property
     def _instance_type(self) -> str:
+        """The checked instance type: a scoring task has only one, and no on_no_capacity other than `fail`."""
         types = request_checks.check_instance_types(
             self.task_label, self.fields.instance_type, instance_types=None, policies=["fail"], policy="fail"
         )

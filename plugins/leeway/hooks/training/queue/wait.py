@@ -15,7 +15,7 @@ from leeway.hooks.sagemaker.wait import JobWait
 from leeway.hooks.training.queue.service_job import find_queue_start
 
 BATCH_HOOK = partial(AwsBaseHook, client_type="batch")
-"""The class of the hook of AWS Batch."""
+"""Creates a hook of AWS Batch. `AwsConnection.create_hook` takes it in place of a class."""
 
 
 @dataclass(frozen=True)
