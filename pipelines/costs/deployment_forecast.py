@@ -98,7 +98,7 @@ class DeploymentForecast(Result):
         """Format the forecast as lines for a terminal."""
         release_text = f", {format_usd(self.release_usd)} of it for the release" if self.release_usd else ""
         spent_text = f"{format_usd(self.month_spent_usd)} spent"
-        others_text = f"other endpoints cost {format_usd(self.others_rest_of_month_usd)} until its end"
+        others_text = f"other endpoints cost {format_usd(self.others_rest_of_month_usd)} until the end of the month"
         return [
             f"Endpoint {self.endpoint}: {format_usd(self.usd_h)} an hour (prices of {self.price_date}).",
             f"This month: {format_usd(self.rest_of_month_usd)} until the end of {self.month}{release_text}.",

@@ -62,7 +62,7 @@ def _advise(rows: Sequence[Row], now: dt.datetime) -> Iterator[str]:
         return
     yield (
         f"{describe_jobs(newest_row, len(known_rows))} waited for data in {share:.0%} of the time "
-        f"({describe_days([*known_rows, newest_row])}), which cost about "
+        f"({describe_days(known_rows)}), which cost about "
         f"{format_usd(waited_usd)}{describe_yearly_usd(rows, waited_usd / len(known_rows), now)}: "
         f"{_advise_on_cause(known_rows)}."
     )
@@ -77,8 +77,8 @@ def _advise_on_cause(rows: Sequence[Row]) -> str:
         return "give the loader more workers, or take an instance type with more vCPUs for each GPU"
     percent = mean / size.vcpus
     if percent < BUSY_PERCENT:
-        return f"its {size.vcpus} vCPUs were {percent:.0f}% busy, so give the loader more workers"
+        return f"the instance's {size.vcpus} vCPUs were {percent:.0f}% busy, so give the loader more workers"
     return (
-        f"its {size.vcpus} vCPUs were {percent:.0f}% busy, so take an instance type with more vCPUs for each GPU, "
-        "or do the work on the samples once, when the shards are written"
+        f"the instance's {size.vcpus} vCPUs were {percent:.0f}% busy, so take an instance type with more vCPUs for "
+        "each GPU, or do the work on the samples once, when the shards are written"
     )

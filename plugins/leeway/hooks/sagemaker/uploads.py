@@ -81,11 +81,7 @@ class S3Uploader:
         """
         if channel.startswith("s3://"):
             bucket, _, prefix = channel.removeprefix("s3://").partition("/")
-            client = self.s3.get_conn()
-            response = self._call(
-                lambda: client.list_objects_v2(Bucket=bucket, Prefix=prefix, MaxKeys=min(instance_count, 1_000))
-            )
-            count = int(response.get("KeyCount", 0))
+            count = len(self._call(lambda: self.s3.list_keys(bucket, prefix, max_items=instance_count)))
         else:
             count = len(list(_list_files(channel)))
         if count < instance_count:

@@ -31,6 +31,9 @@ class FakeS3Hook:
         self.listed_prefixes.append(prefix)
         return [{"Key": key, "Size": len(body)} for key, body in self.objects.items() if key.startswith(prefix)]
 
+    def list_keys(self, bucket: str, prefix: str, max_items: int) -> list[str]:
+        return [key for key in self.objects if key.startswith(prefix)][:max_items]
+
     def load_file(self, path: str, key: str, bucket: str, replace: bool) -> None:
         self.load_bytes(Path(path).read_bytes(), key, bucket, replace)
 
@@ -57,6 +60,14 @@ def write_files(folder: Path, **files: str) -> str:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
     return str(folder)
+
+
+@pytest.mark.parametrize("count", [1, 1_001])
+def test_each_instance_needs_an_object_of_a_divided_channel(uploader, bucket, count):
+    bucket.objects = {f"rows/{number}": b"" for number in range(count)}
+    uploader.check_shards("train", "s3://b/rows/", count)
+    with pytest.raises(AirflowFailException, match=f"has {count} objects, which are divided among {count + 1} inst"):
+        uploader.check_shards("train", "s3://b/rows/", count + 1)
 
 
 def test_same_content_is_uploaded_once(uploader, bucket, tmp_path):

@@ -22,8 +22,8 @@ def advise(*shares, **fields):
 def test_training_that_waits_is_named_with_its_evidence_and_what_the_wait_cost():
     assert advise(0.4, 0.3, 0.35, cpu_mean=160.0) == [
         "The last 3 training jobs of model m on ml.g5.2xlarge waited for data in 35% of the time "
-        "(2026-11-17 to 2026-11-19), which cost about 1.57 USD: its 8 vCPUs were 20% busy, so give the loader more "
-        "workers."
+        "(2026-11-17 to 2026-11-19), which cost about 1.57 USD: the instance's 8 vCPUs were 20% busy, so give the "
+        "loader more workers."
     ]
 
 
