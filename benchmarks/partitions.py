@@ -1,4 +1,6 @@
-"""Measure `python -m pipelines backfill` of many small partitions: real weather, 24 rows a day, a file for each day.
+"""Measure `python -m pipelines backfill` of many small partitions of real weather.
+
+One dataset has a file with 24 rows for each day, the other a file with 3 rows for each hour.
 
 LEEWAY_BENCH_BEFORE=FOLDER names a checkout of an earlier commit. Then its code is also measured, alternately with the
 present code. LEEWAY_BENCH_DAYS sets a smaller number of days than the year's 365.
@@ -20,7 +22,7 @@ from typing import Any
 PROJECT = Path(__file__).parents[1]
 BEFORE = os.environ.get("LEEWAY_BENCH_BEFORE", "")
 DAYS, HOURS = int(os.environ.get("LEEWAY_BENCH_DAYS", "365")), 120
-"""Number of partitions of the dataset with one for each day, and of the dataset with one for each hour."""
+"""Number of partitions that are backfilled: of the dataset `days`, and of the dataset `hours`."""
 RUNS = 1
 DATASET = """
 from pipelines.dataset import Dataset
@@ -66,7 +68,7 @@ def run() -> dict[str, Any]:
 
 
 def _measure(
-    row: str,
+    case: str,
     code: Path,
     project: Path,
     dataset: str,
@@ -89,10 +91,10 @@ def _measure(
             raise SystemExit(
                 f"error: the backfill ended with exit code {process.returncode}: {process.stderr[-2_000:]}"
             )
-        seconds.setdefault(row, []).append(time.monotonic() - start_s)
+        seconds.setdefault(case, []).append(time.monotonic() - start_s)
         cpu_s = round(_read_cpu_seconds() - start_cpu_s, 1)
-        facts[f"{row}: published"] = json.loads(process.stdout)["published"]
-        facts[f"{row}: CPU seconds"] = min(cpu_s, facts.get(f"{row}: CPU seconds", cpu_s))
+        facts[f"{case}: published"] = json.loads(process.stdout)["published"]
+        facts[f"{case}: CPU seconds"] = min(cpu_s, facts.get(f"{case}: CPU seconds", cpu_s))
 
 
 def _read_cpu_seconds() -> float:
@@ -107,7 +109,7 @@ def _write_project(folder: Path) -> Path:
         package, files = folder / "datasets" / f"{unit}s" / f"{unit}s", folder / f"{unit}s"
         package.mkdir(parents=True)
         files.mkdir()
-        # The earlier code has no partitions by hour, and no field `partition`.
+        # LEEWAY_BENCH_BEFORE may have no field `partition`, so `days`, which it also loads, does not set this field.
         partition = 'partition="hour"' if unit == "hour" else ""
         (package / "__init__.py").write_text(
             DATASET.format(unit=unit, partition=f", {partition}" if partition else ""), encoding="utf-8"
@@ -120,7 +122,7 @@ def _write_project(folder: Path) -> Path:
 
 
 def _write_files(unit: str, folder: Path) -> None:
-    """Write a file for each day of Newark's weather, or for each hour of the weather of all three airports."""
+    """Write the weather: a file for each day at Newark, or for each of the first hours at all three airports."""
     import duckdb
 
     from pipelines.datasets.flights.source import find_package_data

@@ -61,7 +61,7 @@ class Interrupter:
             with urllib.request.urlopen(f"{self._url}/drydock/interrupt", json.dumps(body).encode()):
                 pass
         except urllib.error.HTTPError as error:
-            if error.code != HTTPStatus.CONFLICT:  # the job has ended meanwhile
+            if error.code != HTTPStatus.CONFLICT:  # a conflict means that the job has ended meanwhile
                 raise
 
 

@@ -1,6 +1,6 @@
 """Store the metrics of the hosts of jobs: CPU, memory, disk and GPU, one datum a minute for each metric of a host.
 
-The metrics survive the end of the server, since they are read after the end of a job. Their number is bounded: the
+The metrics can be read after a job has ended, so they survive a restart of the server. Their number is bounded: the
 oldest minutes are deleted.
 """
 
@@ -49,7 +49,7 @@ class HostMetrics:
         self._minutes: dict[Key, dict[str, HistogramDatum]] = dict(self._read())
 
     def record(self, namespace: str, host: str, values: Mapping[str, float]) -> None:
-        """Add one value of each of some metrics to the current minute, and store the minute.
+        """Add one value to each metric in `values` for the current minute, and store the minute.
 
         Args:
             namespace: The metrics' namespace.

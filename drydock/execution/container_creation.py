@@ -46,7 +46,7 @@ def _build_options(plan: HostPlan) -> list[str]:
         f"--label={TREE_LABEL}={root}",
         "--pull=never",
         "--init",  # without it, SIGTERM would not end a command that has no handler for it
-        "--log-driver=none",  # the attached command writes the log file
+        "--log-driver=none",  # the command `docker start --attach` writes the log file
         f"--user={os.getuid()}:{os.getgid()}",
         *_build_network(plan),
         f"--hostname={plan.host}",

@@ -14,7 +14,7 @@ of the standard library as possible, since every start of a job waits for these 
 
 The launcher is the command's parent, in the same process group, and runs until the command ends. Only a parent gets an
 exit code from the system. So the exit code is recorded even if the command ends while the server is down. It is not
-recorded if the group got a signal that ends it (END_SIGNALS), even if the command handles this signal. If SIGKILL ended
+recorded if the launcher got one of END_SIGNALS, even if the command handles this signal. If SIGKILL ended
 the command alone (the system was out of memory), the record says that the command did not end by itself. The launcher
 exits with the command's exit code.
 
@@ -134,7 +134,7 @@ def create_view(root: str, host: str, hosts: str) -> None:
     """
     kernel = Kernel()
     kernel.unshare()
-    # First make all mounts private, so that the mounts below do not appear on the machine.
+    # First make all mounts private, so that the later ones do not appear on the machine.
     kernel.mount("none", "/", "", MS_REC | MS_PRIVATE)
     tree_fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY)  # opened before the mount: the tree may be below /opt
     opt_fd = os.open("/opt", os.O_RDONLY | os.O_DIRECTORY)

@@ -80,7 +80,7 @@ class WeeklyPricePattern:
     A run is `run_h` hours in a row, as long as the planned training.
 
     Args:
-        prices: prices of more than a week.
+        prices: prices of two weeks and `run_h` hours, or more.
         run_h: hours of a run.
     """
 

@@ -3,8 +3,8 @@
 This is a stand-alone program: it is copied into an instance's folder tree, with the modules of drydock that it imports,
 and needs only the standard library. It replaces the model server of SageMaker's containers. Once the model is loaded,
 it listens, and writes the number of its port to a file. One request at a time reaches the model, as in a worker of
-SageMaker's model servers. If the model does not answer a request in time, the process ends, as those workers do. Its
-log then has the stack of each thread, and drydock starts another process.
+SageMaker's model servers. If the model does not answer a request in time, the process logs the stack of each thread.
+Then it ends, as those workers do, and drydock starts another process.
 
 A standby process imports the libraries that an earlier process of the same model has imported, and waits until drydock
 opens a pipe. Then it loads the model.
@@ -191,7 +191,7 @@ def main(base: Path) -> int:
         print("serving the model")
         loaded_servers.put(server)
         thread.join()
-        with server.model_lock:  # wait until the request in progress has ended
+        with server.model_lock:  # wait until the model has answered the request in progress
             return 0
 
 

@@ -106,7 +106,7 @@ def _parse_response(response: Mapping[str, Any]) -> dict[tuple[str, str], Record
 
 
 def _build_identifiers(pairs: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
-    """Build the member Identifiers of a BatchGetRecord request from pairs of group and identifier."""
+    """Build the parameter `Identifiers` of BatchGetRecord from pairs of group and identifier."""
     identifiers: dict[str, list[str]] = {}
     for group, identifier in pairs:
         identifiers.setdefault(group, []).append(identifier)

@@ -189,25 +189,25 @@ def _query_numbers(
         return
     query = partial(
         queries.count_numbers,
-        columns=[number for _, number in columns],
+        columns=[bins for _, bins in columns],
         day_column=day_column,
         assume_finite=assume_finite,
     )
     for row in _list_rows(execute(query)):
-        for position, (plan, number) in enumerate(columns):
+        for position, (plan, bins) in enumerate(columns):
             prefix = f"{position}."
             values = {name.removeprefix(prefix): value for name, value in row.items() if name.startswith(prefix)}
-            yield row.get(queries.DAY), plan, _build_number_column(plan, number, int(row["rows"]), values)
+            yield row.get(queries.DAY), plan, _build_number_column(plan, bins, int(row["rows"]), values)
 
 
 def _is_finite(column: Column) -> bool:
     return all(value is None or isfinite(value) for value in (column.minimum, column.maximum))
 
 
-def _build_number_column(plan: ColumnPlan, number: NumberBins, rows: int, values: Mapping[str, Any]) -> Column:
+def _build_number_column(plan: ColumnPlan, bins: NumberBins, rows: int, values: Mapping[str, Any]) -> Column:
     # `known` counts infinite values, too; `n` does not. The count_if of DuckDB 2.0 returns a decimal, and null if all
     # values are null.
-    known_count, n, *cumulative = (int(values[name] or 0) for name in ("known", "n", *queries.name_edge_counts(number)))
+    known_count, n, *cumulative = (int(values[name] or 0) for name in ("known", "n", *queries.name_edge_counts(bins)))
     moments: dict[str, Any] = {name: values[name] or 0.0 for name in ("s1", "s2")}
     moments |= {name: values[name] for name in ("minimum", "maximum")}
     counts = tuple(map(int, np.diff([0, *cumulative, known_count])))
@@ -219,11 +219,9 @@ def _count_categories(
 ) -> CountedColumns:
     if not columns:
         return
-    find_bins = [build_bin_finder(category) for _, category in columns]
+    find_bins = [build_bin_finder(bins) for _, bins in columns]
     counts_by_day: dict[Day, list[list[int]]] = {}
-    batches = execute(
-        partial(queries.count_categories, columns=[category for _, category in columns], day_column=day_column)
-    )
+    batches = execute(partial(queries.count_categories, columns=[bins for _, bins in columns], day_column=day_column))
     for row in (row for batch in batches for row in batch.to_pylist()):
         counts = counts_by_day.setdefault(row.get(queries.DAY), [[0] * (plan.bins + 1) for plan, _ in columns])
         counts[row["column"]][find_bins[row["column"]](row["value"])] += row["row_count"]
@@ -236,19 +234,20 @@ def _count_categories(
 def _count_labels(execute: Execute, readable_plans: Sequence[ColumnPlan], day_column: str) -> CountedColumns:
     """Count the label, and the pairs of score bin and label, if the file has these columns."""
     plan_by_kind = {plan.kind: plan for plan in readable_plans}
-    label, joint_plan = plan_by_kind.get("label"), plan_by_kind.get("joint")
-    if label is None:
+    label_plan, joint_plan = plan_by_kind.get("label"), plan_by_kind.get("joint")
+    if label_plan is None:
         return
     score = plan_by_kind["score"].name if joint_plan else ""
     cells_by_day: dict[Day, list[dict[str, Any]]] = {}
     for cell in _list_rows(
-        execute(partial(queries.count_scores_by_label, score=score, label=label.name, day_column=day_column))
+        execute(partial(queries.count_scores_by_label, score=score, label=label_plan.name, day_column=day_column))
     ):
         cells_by_day.setdefault(cell.get(queries.DAY), []).append(cell)
     for day, cells in cells_by_day.items():
         rows = sum(cell["row_count"] for cell in cells)
         counts = tuple(sum(cell["row_count"] for cell in cells if cell["label"] is value) for value in (False, True))
-        yield day, label, replace(label.build_empty_column(rows=0), counts=counts, missing=rows - sum(counts))
+        column = replace(label_plan.build_empty_column(rows=0), counts=counts, missing=rows - sum(counts))
+        yield day, label_plan, column
         if joint_plan:
             yield day, joint_plan, _build_joint_column(joint_plan, cells, rows)
 
@@ -256,13 +255,14 @@ def _count_labels(execute: Execute, readable_plans: Sequence[ColumnPlan], day_co
 def _count_errors(execute: Execute, readable_plans: Sequence[ColumnPlan], day_column: str) -> CountedColumns:
     """Count the rows with score and label, and add up their errors, if the file has these columns."""
     plan_by_kind = {plan.kind: plan for plan in readable_plans}
-    if (error := plan_by_kind.get("error")) is None:
+    if (error_plan := plan_by_kind.get("error")) is None:
         return
     score, label = plan_by_kind["score"].name, plan_by_kind["label"].name
     for row in _list_rows(execute(partial(queries.sum_errors, score=score, label=label, day_column=day_column))):
         sums, rows = (row["absolute"] or 0.0, row["squared"] or 0.0), int(row["labelled"])
-        column = replace(error.build_empty_column(rows=0), counts=(rows,), sums=sums, missing=int(row["rows"]) - rows)
-        yield row.get(queries.DAY), error, column
+        missing = int(row["rows"]) - rows
+        column = replace(error_plan.build_empty_column(rows=0), counts=(rows,), sums=sums, missing=missing)
+        yield row.get(queries.DAY), error_plan, column
 
 
 def _count_with_models(

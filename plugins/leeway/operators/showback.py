@@ -8,7 +8,7 @@ from typing import Any
 from leeway.operators.step import ACTOR_VARIABLES, StepOperator
 
 TASK_OF_RUN = "{{ dag.dag_id }}/{{ run_id }}/{{ task.task_id }}{{ '/%d' % ti.map_index if ti.map_index >= 0 else '' }}"
-"""Template of the task that reports a notice. A retry of the task has the same text; other tasks have other texts."""
+"""Template of the text that identifies a task: a retry has the same text, other tasks have other texts."""
 
 
 class ShowbackOperator(StepOperator):

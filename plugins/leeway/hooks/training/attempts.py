@@ -115,7 +115,7 @@ class TrainingAttempts(Attempts):
         if last_attempt:
             self._log_end(last_attempt, machine)
         name, request = self.jobs.build_next_name(attempts), self.template.build_request(machine)
-        # The environment is not one of `INPUT_MEMBERS`, so a later try finds this job even if its variables differ.
+        # `Environment` is not one of `INPUT_MEMBERS`, so a later try with other variables finds this job, too.
         variables = build_size_variables(self.wait_template.connection, request, self.log)
         request["Environment"] = build_job_environment(name) | variables | request.get("Environment", {})
         return replace(
