@@ -79,7 +79,7 @@ def run(spec: SweepIdleSpec) -> SweepIdleResult:
 
     if other_names := [name for name in spec.stop if name not in spec.kinds]:
         raise SpecError(
-            f"stop has {', '.join(other_names)}, and kinds does not.", "Add it to kinds, or remove it from stop."
+            f"stop has {', '.join(other_names)}, and kinds does not.", "Add each to kinds, or remove it from stop."
         )
     endpoints = Endpoints()
     if "endpoint" in spec.stop:

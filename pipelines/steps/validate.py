@@ -209,7 +209,7 @@ def _make_error(
         failures = "; ".join(describe_failure(result.summarize()) for result in split.rejecting_results[:MAX_FAILURES])
         reason = (
             f"{split.bad_count} of {split.rows.count} rows are bad, more than the "
-            f"{spec.max_quarantined_fraction:.0%} of max_quarantined_fraction: {failures}."
+            f"{100 * spec.max_quarantined_fraction:g}% of max_quarantined_fraction: {failures}."
         )
     if withdrawn_rows:
         reason = f"{reason} The {withdrawn_rows} rows that were published before were withdrawn."

@@ -409,7 +409,7 @@ def test_the_sweep_of_idle_things_takes_its_kinds_from_its_params(airflow):
     assert {name: run.xcoms["sweep"][name] for name in ("idle", "stopped")} == {"idle": [], "stopped": []}
     run = airflow.run("idle_sweep", kinds=["app"], stop=["app", "notebook"])
     assert run.states == {"sweep": "failed"}
-    assert "stop has notebook, and kinds does not. Add it to kinds, or remove it from stop." in run.log
+    assert "stop has notebook, and kinds does not. Add each to kinds, or remove it from stop." in run.log
 
 
 def test_drift_is_undecided_when_the_champion_has_not_scored_a_window(airflow):

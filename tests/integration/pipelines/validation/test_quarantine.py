@@ -136,6 +136,8 @@ def test_too_many_bad_rows_block_the_day(validate_rows: ValidateRows) -> None:
         validate_rows(create_rows(speed=dict.fromkeys(range(5), 500.0)), create_warnings(BETWEEN))
     assert read_published().num_rows == 36, "the rows that were published before are unchanged"
     assert len(read_quarantine()) == 4
+    with pytest.raises(ValidationError, match=r"more than the 0.4% of max_quarantined_fraction"):
+        validate_rows(None, create_warnings(BETWEEN), max_quarantined_fraction=0.004)
     assert validate_rows(None, create_warnings(BETWEEN), max_quarantined_fraction=0.2).quarantined == 5
     with pytest.raises(ValidationError, match="40 of 40"):
         validate_rows(
